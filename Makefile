@@ -1,0 +1,37 @@
+# make demo and make test need Python 3.11 or later and make, nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+ifeq ($(OS),Windows_NT)
+BIN := .venv/Scripts
+endif
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -q --no-warn-script-location
+
+.PHONY: demo test lint unit install clean
+demo: .venv/installed
+	$(BIN)/tango demo
+
+test: lint unit
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: .venv/installed-dev
+	$(BIN)/python -m pytest
+
+install: .venv/installed
+
+# Installed once; again only when pyproject.toml changes.
+.venv/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("tangokg needs Python 3.11 or later; set PYTHON=python3.12, say" if sys.version_info < (3, 11) else 0)'
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(PIP) -e .
+	@touch $@
+
+.venv/installed-dev: .venv/installed
+	$(PIP) -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

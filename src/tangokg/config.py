@@ -1,0 +1,91 @@
+"""Settings as frozen dataclasses: read from TOML and ``key=value`` texts, checked field by field, written back."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from tangokg.errors import ConfigError, nearest
+
+S = TypeVar("S")
+
+
+def update(settings: S, values: Mapping[str, Any], where: str) -> S:
+    """``settings`` with some fields replaced; an unknown key or a wrong type is an error that names ``where``."""
+    assert is_dataclass(settings)
+    assert not isinstance(settings, type)
+    hints = get_type_hints(type(settings))
+    known = [f.name for f in fields(settings)]
+    for key in values:
+        if key not in known:
+            close = nearest(key, known)
+            offer = f" Did you mean {', '.join(close)}?" if close else ""
+            raise ConfigError(f"{where}: unknown setting {key!r}.{offer} Known: {', '.join(known)}.")
+    converted = {key: _convert(value, hints[key], f"{where}: {key}") for key, value in values.items()}
+    changed: S = replace(settings, **converted)
+    return changed
+
+
+def _convert(value: Any, hint: Any, where: str) -> Any:
+    """``value`` as the declared type: integers pass as floats, texts are never turned into numbers here."""
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for option in options:
+        if option is type(None) and (value is None or value == "none"):
+            return None
+        if option is float and isinstance(value, int | float) and not isinstance(value, bool):
+            if math.isfinite(value):
+                return float(value)
+        elif isinstance(option, type) and option is not type(None) and type(value) is option:
+            return value
+    names = " or ".join("none" if option is type(None) else option.__name__ for option in options)
+    raise ConfigError(f"{where} must be {names}, found {value!r}.")
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """``key=value`` -> key and a TOML value; a bare word is a text."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {text!r}: expected key=value, for example --set learning_rate=0.003.")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; a file that is none is an error with its line."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such config file.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: not a TOML file: {error}") from None
+
+
+def to_toml(tables: Mapping[str, Any]) -> str:
+    """Plain values first, then one ``[table]`` for each mapping; None is left out, as TOML has no such value."""
+    lines = [f"{key} = {_literal(value)}" for key, value in _plain(tables)]
+    for name, table in tables.items():
+        if isinstance(table, Mapping):
+            lines += ["", f"[{name}]", *(f"{key} = {_literal(value)}" for key, value in _plain(table))]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return ((key, value) for key, value in table.items() if value is not None and not isinstance(value, Mapping))
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_literal(item) for item in value)}]"
+    return repr(value)

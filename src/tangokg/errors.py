@@ -1,0 +1,46 @@
+"""Every exception that tangokg raises on purpose; the command line prints its text and exits with status 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class TangoError(Exception):
+    """Base of all our exceptions: the text says where, what was found, what was expected and what to do."""
+
+
+class DataError(TangoError):
+    """A file, table or name that cannot be read as dated facts."""
+
+
+class UnknownName(DataError):
+    """A name outside a vocabulary; the message offers the nearest known ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        self.nearest = nearest(name, known)
+        offer = f" Did you mean {', '.join(repr(n) for n in self.nearest)}?" if self.nearest else ""
+        super().__init__(f"unknown {kind} {name!r}.{offer}{' ' + hint if hint else ''}")
+
+
+class ConfigError(TangoError):
+    """A setting that is unknown, of the wrong type or out of range."""
+
+
+class RunError(TangoError):
+    """A run folder that is missing, incomplete, corrupt or of another schema."""
+
+
+class TrainingError(TangoError):
+    """Training that cannot go on: a loss that is not a number, too little memory, a missing device."""
+
+
+def nearest(name: str, known: Iterable[str], most: int = 5) -> list[str]:
+    """The known names most like ``name``, case ignored; those that contain it come first."""
+    by_folded: dict[str, str] = {}
+    for candidate in known:
+        by_folded.setdefault(candidate.casefold(), candidate)
+    folded = name.casefold()
+    inside = [f for f in by_folded if folded and folded in f][:most]
+    close = get_close_matches(folded, by_folded, n=most, cutoff=0.6)
+    return [by_folded[f] for f in dict.fromkeys([*inside, *close])][:most]

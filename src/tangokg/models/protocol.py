@@ -1,0 +1,43 @@
+"""What a model is to the training loop, the evaluator and the forecaster. A baseline is a class with these methods."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Queries, Windows
+
+
+class Model(nn.Module, ABC):
+    """Scores every candidate object of a query from the snapshots that its window knows.
+
+    Laws that the tests run over every model in ``MODELS``: no score depends on a fact of a snapshot that the window
+    does not know, nor on another query; renaming entities permutes the scores; windows can be batched in any way.
+    """
+
+    # State entries with a row for each entity ("entity") or each of the 2R labels ("relation"), and those that are
+    # made anew from the training part ("fresh"): what a run that goes on from another takes over, by name.
+    rows: ClassVar[dict[str, str]] = {}
+
+    @abstractmethod
+    def encode(self, timeline: Timeline, windows: Windows) -> Any:
+        """What the model knows at each window's target time: computed once, used for all queries asked there."""
+
+    @abstractmethod
+    def score(self, encoded: Any, queries: Queries) -> Tensor:
+        """Scores (B, N) of all candidates, larger is likelier; ``queries.answer`` must not be looked at."""
+
+    def settle(self, train: Timeline) -> None:
+        """Derive what inference needs beside the weights; called after training and before each validation."""
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Scores (B, N) -> probabilities (B, N) that each candidate is the object of a fact of this form."""
+        return torch.softmax(scores, dim=1)
+
+    def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
+        """The training loss, a scalar. Only called when the model has parameters."""
+        raise TypeError(f"{type(self).__name__} has nothing to train")

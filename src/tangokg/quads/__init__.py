@@ -1,0 +1,34 @@
+"""Files and tables -> integer quadruples, vocabularies, chronological splits, known data sets."""
+
+from tangokg.quads.clock import UNITS, Clock
+from tangokg.quads.download import download
+from tangokg.quads.folders import read_folder
+from tangokg.quads.registry import KNOWN, KnownSet, cache_folder, data_folders, find, inspect, known_set, read_events
+from tangokg.quads.splits import split, split_at, thin, thin_dataset
+from tangokg.quads.tables import read_table
+from tangokg.quads.values import Dataset, Quadruples, concatenate
+from tangokg.quads.vocabulary import Vocabulary
+
+__all__ = [
+    "KNOWN",
+    "UNITS",
+    "Clock",
+    "Dataset",
+    "KnownSet",
+    "Quadruples",
+    "Vocabulary",
+    "cache_folder",
+    "concatenate",
+    "data_folders",
+    "download",
+    "find",
+    "inspect",
+    "known_set",
+    "read_events",
+    "read_folder",
+    "read_table",
+    "split",
+    "split_at",
+    "thin",
+    "thin_dataset",
+]

@@ -1,0 +1,42 @@
+"""Facts from elsewhere in the names and the clock of facts that are already here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tangokg.errors import DataError
+from tangokg.quads.clock import Clock
+from tangokg.quads.values import Ids, Quadruples
+from tangokg.quads.vocabulary import Vocabulary
+
+
+def adapt(facts: Quadruples, vocab: Vocabulary, clock: Clock) -> Quadruples:
+    """``facts`` with the ids of ``vocab``, extended by the names that are new, and the times of ``clock``."""
+    entities = np.unique(np.concatenate([facts.s, facts.o]))
+    relations = np.unique(facts.r)
+    names = [facts.vocab.entities[i] for i in entities]
+    labels = [facts.vocab.relations[i] for i in relations]
+    grown = vocab.extend(names, labels)
+    entity_ids = {name: i for i, name in enumerate(grown.entities)}
+    relation_ids = {name: i for i, name in enumerate(grown.relations)}
+    entity = np.zeros(facts.vocab.num_entities, np.int64)
+    entity[entities] = [entity_ids[name] for name in names]
+    relation = np.zeros(facts.vocab.num_relations, np.int64)
+    relation[relations] = [relation_ids[name] for name in labels]
+    return Quadruples(
+        entity[facts.s], relation[facts.r], entity[facts.o], _times(facts.t, facts.clock, clock), grown, clock
+    )
+
+
+def _times(t: Ids, of: Clock, to: Clock) -> Ids:
+    if of == to:
+        return t
+    if (of.origin is None) != (to.origin is None):
+        found, expected = ("numbers", "dates") if of.origin is None else ("dates", "numbers")
+        raise DataError(f"the new facts are dated by {found}, those already here by {expected}; convert the column.")
+    if of.origin is None:
+        return t
+    distinct, inverse = np.unique(t, return_inverse=True)
+    converted = np.array([np.floor(to.parse(of.format(float(x)))) for x in distinct], np.int64)
+    result: Ids = converted[inverse]
+    return result

@@ -1,0 +1,81 @@
+"""Which column of a table is the subject, which the time: by name, or as the user says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tangokg.errors import DataError, UnknownName
+
+# The first name of a role wins over the others; else two columns that fit one role are an error.
+ROLES: dict[str, tuple[str, ...]] = {
+    role: tuple(names.split(", "))
+    for role, names in {
+        "subject": "subject, s, sub, subj, head, source, src, actor1, actor 1, source name, subject name, from",
+        "relation": "relation, r, rel, predicate, p, event, event text, event type, type, action, label, relation name",
+        "object": "object, o, obj, tail, target, dst, actor2, actor 2, target name, object name, to",
+        "time": "time, t, date, datetime, timestamp, event date, event time, day, year, ts",
+        "start": "start, begin, since, valid from, start date, start time, start year, start day, begin date",
+        "end": "end, until, valid to, end date, end time, end year, end day, valid until",
+    }.items()
+}
+
+
+def find_columns(found: Sequence[str], given: Mapping[str, str] | None, place: str) -> dict[str, str]:
+    """Role -> column name: ``subject, relation, object`` and either ``time`` or ``start, end``."""
+    given = given or {}
+    for name, count in Counter(found).items():
+        if count > 1:
+            raise DataError(f"{place}: {count} columns are called {name[:40]!r}: each column needs a name of its own.")
+    for role, name in given.items():
+        if role not in ROLES:
+            raise UnknownName("column role", str(role), ROLES, hint=f"The roles are {', '.join(ROLES)}.")
+        if name not in found:
+            raise UnknownName("column", str(name), found, hint=f"{place} has {_listed(found)}.")
+    chosen = dict(given)
+    for role in ("subject", "relation", "object"):
+        if role not in chosen:
+            chosen[role] = _only(role, found, chosen, place)
+    return chosen | _time_columns(found, chosen, place)
+
+
+def _time_columns(found: Sequence[str], chosen: Mapping[str, str], place: str) -> dict[str, str]:
+    if "time" in chosen:
+        if "start" in chosen or "end" in chosen:
+            raise DataError(f"{place}: give either a time column or a start and an end column, not both.")
+        return {}
+    if "start" in chosen or "end" in chosen:
+        return {role: chosen.get(role) or _only(role, found, chosen, place) for role in ("start", "end")}
+    starts, ends = _fitting("start", found, chosen), _fitting("end", found, chosen)
+    if not (starts and ends):
+        return {"time": _only("time", found, chosen, place)}
+    if times := _fitting("time", found, chosen):
+        raise DataError(
+            f"{place}: both {times[0]!r} and {starts[0]!r} may be the time of a fact. Say which: "
+            f"columns={{'time': {times[0]!r}}} or columns={{'start': {starts[0]!r}, 'end': {ends[0]!r}}}."
+        )
+    return {role: _only(role, found, chosen, place) for role in ("start", "end")}
+
+
+def _fitting(role: str, found: Sequence[str], chosen: Mapping[str, str]) -> list[str]:
+    """The columns still free whose name is one of the role's; the role's own name wins."""
+    plain = {name: " ".join(name.casefold().replace("_", " ").replace("-", " ").split()) for name in found}
+    fits = [name for name in found if plain[name] in ROLES[role] and name not in chosen.values()]
+    exact = [name for name in fits if plain[name] == role]
+    return exact or fits
+
+
+def _only(role: str, found: Sequence[str], chosen: Mapping[str, str], place: str) -> str:
+    fits = _fitting(role, found, chosen)
+    if len(fits) == 1:
+        return fits[0]
+    problem = f"columns {_listed(fits)} may each be the {role}" if fits else f"no column for the {role}"
+    raise DataError(
+        f"{place}: {problem}. Found {_listed(found)}; expected one called {', '.join(ROLES[role][:6])} or the like. "
+        f"Rename the column or name it: columns={{{role!r}: '...'}}, on the command line --column {role}=NAME."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name[:40]) for name in names[:20])
+    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "no columns"

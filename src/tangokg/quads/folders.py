@@ -1,0 +1,165 @@
+"""A benchmark folder (train, valid, test, entity2id, relation2id, stat) -> a data set."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from tangokg.errors import DataError
+from tangokg.quads.clock import Clock
+from tangokg.quads.tables import decode_text, read_bytes
+from tangokg.quads.values import Dataset, Ids, Quadruples
+from tangokg.quads.vocabulary import Vocabulary
+
+PARTS = ("train", "valid", "test")
+MOST_IDS = 20_000_000  # an id beyond this is taken for a mistake: each one costs a row of every table
+MOST_DIGITS = 18  # fits 64 bits
+
+
+def read_folder(path: str | Path, *, clock: Clock | None = None, name: str | None = None) -> Dataset:
+    """Read ``train.txt[.gz]`` and, where they are there, the other parts and the names; times count ``clock`` steps."""
+    folder = Path(path)
+    if find_file(folder, "train.txt") is None:
+        raise DataError(f"{folder}: no benchmark folder: expected train.txt or train.txt.gz in it.")
+    clock = clock or Clock("step")
+    rows, lines = zip(*(_read_part(folder, part) for part in PARTS), strict=True)
+    if len(rows[0]) == 0:
+        raise DataError(f"{folder / 'train.txt'}: no facts; expected lines of subject, relation, object and time.")
+    stat = _read_stat(folder)
+    entities = _read_names(folder, "entity", stat[0], max(int(part[:, [0, 2]].max(initial=-1)) for part in rows))
+    relations = _read_names(folder, "relation", stat[1], max(int(part[:, 1].max(initial=-1)) for part in rows))
+    vocab = Vocabulary(entities, relations)
+    train, valid, test = (_facts(*found, vocab, clock) for found in zip(PARTS, rows, lines, strict=True))
+    _check_order([train, valid, test])
+    notes = tuple(f"there is no {part} part" for part in PARTS if find_file(folder, f"{part}.txt") is None)
+    return Dataset(train, valid, test, name=name or folder.resolve().name, notes=notes)
+
+
+def find_file(folder: Path, name: str) -> Path | None:
+    """``name`` or ``name.gz`` in ``folder``."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if os.path.isfile(path)), None)
+
+
+def _read_part(folder: Path, part: str) -> tuple[Ids, Ids]:
+    """The first four numbers of each line that is not blank (n, 4), and the numbers of those lines (n,)."""
+    path = find_file(folder, f"{part}.txt")
+    data = read_bytes(path).removeprefix(b"\xef\xbb\xbf") if path else b""
+    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if data.translate(None, b"0123456789 \t\n"):
+        return _read_lines(data, path.name if path else part)
+    byte = np.frombuffer(data, np.uint8)
+    blank = byte <= ord(" ")
+    first = np.flatnonzero(~blank & np.concatenate([[True], blank[:-1]])[: len(byte)])  # of each number
+    after = np.flatnonzero(blank & np.concatenate([[False], ~blank[:-1]])[: len(byte)])
+    longest = (np.append(after, len(byte))[: len(first)] - first).max(initial=0)
+    line_of_number = np.cumsum(byte == ord("\n"))[first] if len(first) else first
+    width = np.bincount(line_of_number)
+    line = np.flatnonzero(width)
+    if longest > MOST_DIGITS or (len(line) and width[line].min() < 4):
+        return _read_lines(data, path.name if path else part)
+    number = np.fromstring(data.decode(), np.int64, sep=" ")
+    begin = (np.cumsum(width) - width)[line]
+    return number[begin[:, None] + np.arange(4)], line + 1
+
+
+def _read_lines(data: bytes, name: str) -> tuple[Ids, Ids]:
+    """The slow way, line by line: it allows anything after the fourth column, and names the line that is wrong."""
+    rows, lines = [], []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        cells = line.split()
+        if not cells:
+            continue
+        if len(cells) < 4 or not all(cell.isdigit() and len(cell) <= MOST_DIGITS for cell in cells[:4]):
+            raise DataError(
+                f"{name}:{number}: {line.strip()[:60].decode(errors='replace')!r} found; expected four whole numbers "
+                f"from 0 on: subject, relation, object and time."
+            )
+        rows.append([int(cell) for cell in cells[:4]])
+        lines.append(number)
+    return np.array(rows, np.int64).reshape(-1, 4), np.array(lines, np.int64)
+
+
+def _read_stat(folder: Path) -> tuple[int, int]:
+    """Numbers of entities and relations by ``stat.txt``; 0, 0 without one."""
+    path = find_file(folder, "stat.txt")
+    if path is None:
+        return 0, 0
+    cells = read_bytes(path).split()
+    if len(cells) < 2 or not all(_is_id(cell.decode(errors="replace")) for cell in cells[:2]):
+        found = b" ".join(cells)[:60].decode(errors="replace")
+        raise DataError(f"{path}: {found!r} found; expected the numbers of entities and relations.")
+    return int(cells[0]), int(cells[1])
+
+
+def _read_names(folder: Path, kind: str, stated: int, highest: int) -> tuple[str, ...]:
+    """The name of each id: its label, its name of ``entity2id.txt``, or else the id itself."""
+    named = _read_ids(folder, f"{kind}2id.txt")
+    labels = _read_ids(folder, f"{kind}_labels.txt")
+    size = max(stated, max(named, default=-1) + 1) or highest + 1
+    if size > MOST_IDS:
+        raise DataError(f"{folder}: {kind} id {size - 1} found; expected ids below {MOST_IDS:,}, counted from 0.")
+    plain = [named.get(i, str(i)) for i in range(size)]
+    names = [labels.get(i, plain[i]) for i in range(size)]
+    for other in (plain, [str(i) for i in range(size)]):  # tell names that repeat apart by what is unique
+        count = Counter(names)
+        names = [f"{name} ({other[i]})" if count[name] > 1 else name for i, name in enumerate(names)]
+    return tuple(names)
+
+
+def _read_ids(folder: Path, file: str) -> dict[int, str]:
+    """``name <tab> id`` lines, plain text without a quoting rule, in any order; further columns are ignored."""
+    path = find_file(folder, file)
+    names: dict[int, str] = {}
+    text = decode_text(read_bytes(path), file) if path else ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        name, *cells = (cell.strip() for cell in line.split("\t"))
+        if not (name and cells and _is_id(cells[0])):
+            raise DataError(f"{file}:{number}: {line.strip()[:60]!r} found; expected a name, a tab and its id.")
+        if int(cells[0]) in names:
+            raise DataError(f"{file}:{number}: id {cells[0]} has two names, {names[int(cells[0])]!r} and {name!r}.")
+        names[int(cells[0])] = name
+    return names
+
+
+def _is_id(text: str) -> bool:
+    return text.isdecimal() and len(text) <= MOST_DIGITS and int(text) < MOST_IDS
+
+
+def _facts(part: str, rows: Ids, lines: Ids, vocab: Vocabulary, clock: Clock) -> Quadruples:
+    """Columns of one part in time order, ids and times checked."""
+    s, r, o, t = np.ascontiguousarray(rows.T)
+    for kind, role, ids, size in (
+        ("entity", "subject", s, vocab.num_entities),
+        ("relation", "relation", r, vocab.num_relations),
+        ("entity", "object", o, vocab.num_entities),
+    ):
+        if (outside := ids >= size).any():
+            row = int(np.argmax(outside))
+            raise DataError(
+                f"{part}.txt:{lines[row]}: {role} id {ids[row]} is outside the vocabulary (ids 0 to {size - 1}). "
+                f"Either the line is damaged, or {kind}2id.txt and stat.txt are of another data set."
+            )
+    if (uneven := t % clock.step != 0).any():
+        row = int(np.argmax(uneven))
+        raise DataError(
+            f"{part}.txt:{lines[row]}: time {t[row]} found; expected a multiple of {clock.step}, "
+            f"which this data set counts for one {clock.unit}."
+        )
+    facts = Quadruples(s, r, o, t // clock.step, vocab, clock)
+    return facts if (t[1:] >= t[:-1]).all() else facts.select(np.argsort(t, kind="stable"))
+
+
+def _check_order(parts: list[Quadruples]) -> None:
+    filled = [(name, part.t) for name, part in zip(PARTS, parts, strict=True) if len(part)]
+    for (name, t), (later, t_later) in pairwise(filled):
+        if t[-1] >= t_later[0]:
+            raise DataError(
+                f"{later}.txt: its first time, {t_later[0]}, is not after the last one of {name}.txt, {t[-1]}: "
+                f"a time may stand in one part only, in the order train, valid, test."
+            )

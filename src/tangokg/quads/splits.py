@@ -1,0 +1,80 @@
+"""Chronological parts, half open in time, and thinning to irregular times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tangokg.errors import DataError
+from tangokg.quads.values import Dataset, Ids, Quadruples
+
+
+def split(facts: Quadruples, train: float = 0.8, valid: float = 0.1, *, name: str = "events") -> Dataset:
+    """Cut at the times nearest to the shares of facts; the rest is the test part, and no time stands in two parts.
+
+    A part with a positive share gets at least one time where there are enough of them, ``train`` first, then ``test``.
+    """
+    if not (0 < train <= 1 and 0 <= valid <= 1 and train + valid <= 1 + 1e-9):
+        raise DataError(
+            f"shares train={train}, valid={valid} found; expected 0 < train, 0 <= valid and train + valid <= 1."
+        )
+    if len(facts) == 0:
+        raise DataError("there are no facts to split: the training part would be empty.")
+    times, counts = np.unique(facts.t, return_counts=True)
+    share = np.concatenate([[0.0], np.cumsum(counts) / len(facts)])  # of the facts before each border
+    testing = int(train + valid < 1 - 1e-9)
+    first = min(max(_nearest(share, train), 1), max(1, len(times) - testing - int(valid > 0)))
+    second = min(max(_nearest(share, train + valid), first + int(valid > 0)), max(first, len(times) - testing))
+    borders = np.concatenate([times, [times[-1] + 1]])
+    return _cut(facts, float(borders[first]), float(borders[second]), name)
+
+
+def split_at(
+    facts: Quadruples,
+    valid_from: str | float | date | datetime,
+    test_from: str | float | date | datetime,
+    *,
+    name: str = "events",
+) -> Dataset:
+    """Train before ``valid_from``, test from ``test_from`` on, validation between; each a date or a number of steps."""
+    first, second = facts.clock.parse(valid_from), facts.clock.parse(test_from)
+    if second < first:
+        raise DataError(f"the test part would begin at {test_from}, before the validation part at {valid_from}.")
+    if not (facts.t < first).any():
+        raise DataError(f"no fact lies before {valid_from}: the training part would be empty. Take a later date.")
+    return _cut(facts, first, second, name)
+
+
+def thin(facts: Quadruples, seed: int, longest: int = 4) -> Quadruples:
+    """Keep the facts of some observed times, their gaps drawn uniformly from 1 to ``longest`` observed steps."""
+    return facts.select(np.isin(facts.t, _thinned_times(facts.t, seed, longest)))
+
+
+def thin_dataset(dataset: Dataset, seed: int, longest: int = 4) -> Dataset:
+    """The three parts thinned as one timeline; each keeps its range of time."""
+    kept = _thinned_times(dataset.facts.t, seed, longest)
+    train, valid, test = (p.select(np.isin(p.t, kept)) for p in (dataset.train, dataset.valid, dataset.test))
+    return replace(dataset, train=train, valid=valid, test=test, name=f"{dataset.name}-thinned")
+
+
+def _nearest(share: NDArray[np.float64], wanted: float) -> int:
+    return int(np.argmin(np.abs(share - wanted)))
+
+
+def _cut(facts: Quadruples, first: float, second: float, name: str) -> Dataset:
+    t = facts.t
+    valid = (first <= t) & (t < second)
+    return Dataset(facts.select(t < first), facts.select(valid), facts.select(t >= second), name)
+
+
+def _thinned_times(t: Ids, seed: int, longest: int) -> Ids:
+    if longest < 1:
+        raise DataError(f"a longest gap of {longest} found; expected 1 or more observed steps.")
+    times = np.unique(t)
+    gaps = np.random.default_rng(seed).integers(1, longest, size=len(times), endpoint=True)
+    position = np.cumsum(gaps) - gaps[:1]  # the first observed time is always kept
+    kept: Ids = times[position[position < len(times)]]
+    return kept

@@ -1,0 +1,96 @@
+"""What travels out of ``quads/``: integer quadruples with their names and their clock, and the three parts of a set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tangokg.quads.clock import Clock
+from tangokg.quads.vocabulary import Vocabulary
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Quadruples:
+    """Facts (s, r, o, t) as four equally long int64 columns; ``t`` counts steps of ``clock``."""
+
+    s: Ids
+    r: Ids
+    o: Ids
+    t: Ids
+    vocab: Vocabulary
+    clock: Clock
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def select(self, rows: NDArray[np.bool_] | Ids | slice) -> Quadruples:
+        """The facts at ``rows`` (a mask or positions), with the same names and clock."""
+        return replace(self, s=self.s[rows], r=self.r[rows], o=self.o[rows], t=self.t[rows])
+
+    def before(self, t: float) -> Quadruples:
+        """The facts with a time below ``t``."""
+        return self.select(self.t < t)
+
+    def split(self, train: float = 0.8, valid: float = 0.1, *, name: str = "events") -> Dataset:
+        """Three parts in time order, by share of the facts: see :func:`tangokg.quads.splits.split`."""
+        from tangokg.quads.splits import split
+
+        return split(self, train, valid, name=name)
+
+
+def concatenate(parts: list[Quadruples]) -> Quadruples:
+    """All facts of ``parts`` one after the other; names and clock are those of the last part."""
+    last = parts[-1]
+    s, r, o, t = (np.concatenate([getattr(part, column) for part in parts]) for column in "srot")
+    return replace(last, s=s, r=r, o=o, t=t)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Facts in three parts that share no time: ``train`` before ``valid`` before ``test``; the last two may be empty.
+
+    Facts that belong to no part and are known all the same lie ``before`` them (a run that goes on from another), or
+    ``after`` (observed later).
+    """
+
+    train: Quadruples
+    valid: Quadruples
+    test: Quadruples
+    name: str = "events"
+    notes: tuple[str, ...] = field(default=())  # what reading found odd, for people
+    before: Quadruples | None = None
+    after: Quadruples | None = None
+
+    @property
+    def vocab(self) -> Vocabulary:
+        return self.train.vocab
+
+    @property
+    def clock(self) -> Clock:
+        return self.train.clock
+
+    @property
+    def parts(self) -> dict[str, Quadruples]:
+        """All that is there, in time order, by name."""
+        everything = {name: getattr(self, name) for name in ("before", "train", "valid", "test", "after")}
+        return {name: part for name, part in everything.items() if part is not None}
+
+    @property
+    def facts(self) -> Quadruples:
+        """All parts as one."""
+        return concatenate(list(self.parts.values()))
+
+    @property
+    def past(self) -> Quadruples:
+        """What is known when validation begins: the training part, and what lies before it."""
+        return self.train if self.before is None else concatenate([self.before, self.train])
+
+    def with_vocab(self, vocab: Vocabulary) -> Dataset:
+        """The same facts under a vocabulary that was extended."""
+        grown: dict[str, Any] = {name: replace(part, vocab=vocab) for name, part in self.parts.items()}
+        return replace(self, **grown)

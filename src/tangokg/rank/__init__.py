@@ -1,0 +1,27 @@
+"""Scores -> filtered ranks -> metrics, under any evaluation protocol."""
+
+from __future__ import annotations
+
+from tangokg.rank.evaluate import evaluate
+from tangokg.rank.filters import FILTERS, TrueFacts, true_facts
+from tangokg.rank.metrics import HITS, Metrics, Summary
+from tangokg.rank.protocols import PROTOCOLS, SINGLE_STEP, Protocol, horizon, inductive, seen_before
+from tangokg.rank.ranks import Ranks, rank_answers
+
+__all__ = [
+    "FILTERS",
+    "HITS",
+    "PROTOCOLS",
+    "SINGLE_STEP",
+    "Metrics",
+    "Protocol",
+    "Ranks",
+    "Summary",
+    "TrueFacts",
+    "evaluate",
+    "horizon",
+    "inductive",
+    "rank_answers",
+    "seen_before",
+    "true_facts",
+]

@@ -1,0 +1,82 @@
+"""Ranks -> the numbers that are published: mean reciprocal rank and Hits@k, whole and broken down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from tangokg.rank.ranks import Ranks
+
+HITS = (1, 3, 10)
+
+Direction = Literal["both", "object", "subject"]  # which side of a fact was asked for
+
+
+@dataclass(frozen=True)
+class Summary:
+    r"""Figures of one group of queries under one filter, in per cent (docs/maths.md, row M21).
+
+    .. math:: \mathrm{MRR} = \frac{100}{B} \sum_b \frac{1}{\mathrm{rank}_b}, \qquad
+        \mathrm{Hits@}k = \frac{100}{B} |\{b : \mathrm{rank}_b \le k\}|
+
+    The rank is the realistic one, so k + 1/2 does not count as within k.
+    """
+
+    mrr: float
+    hits: dict[int, float]  # k -> Hits@k
+    queries: int
+
+    def to_dict(self) -> dict[str, float]:
+        return {"mrr": self.mrr} | {f"hits@{k}": value for k, value in self.hits.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """The rank of every query under every filter, with what it was asked about; the figures follow from these."""
+
+    ranks: Mapping[str, Ranks]  # filter -> ranks of the B queries
+    s: Tensor  # (B,) as r, answer and t: the queries, in the order of the ranks
+    r: Tensor  # of 2R: r + R asked for the subject
+    answer: Tensor
+    t: Tensor
+    num_relations: int
+
+    @property
+    def queries(self) -> int:
+        return len(self.r)
+
+    def __getitem__(self, filter_name: str) -> Summary:
+        """Figures of all queries: ``metrics["time-aware"].mrr``."""
+        return _summaries(self.ranks[filter_name].realistic, torch.zeros_like(self.r))[0]
+
+    def by_relation(self, filter_name: str, direction: Direction = "both") -> dict[int, Summary]:
+        """Relation id (below R) -> figures of its queries for objects, for subjects, or of both together."""
+        rank, relation = self.ranks[filter_name].realistic, self.r % self.num_relations
+        if direction != "both":
+            rows = (self.r < self.num_relations) == (direction == "object")
+            rank, relation = rank[rows], relation[rows]
+        return {int(r): summary for r, summary in _summaries(rank, relation).items()}
+
+    def by_time(self, filter_name: str) -> dict[float, Summary]:
+        """Time of a snapshot -> figures of the queries asked at it."""
+        return _summaries(self.ranks[filter_name].realistic, self.t)
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Filter -> ``mrr``, ``hits@1``, ``hits@3``, ``hits@10``, as the files in ``results/`` hold them."""
+        return {name: self[name].to_dict() for name in self.ranks}
+
+
+def _summaries(rank: Tensor, group: Tensor) -> dict[float, Summary]:
+    """Value of ``group`` (B,) -> figures of its rows of ``rank`` (B,), in ascending order of the values."""
+    values, of, count = torch.unique(group, return_inverse=True, return_counts=True)
+    columns = torch.stack([1 / rank, *((rank <= k).double() for k in HITS)], dim=1)  # (B, 1 + hits) float64
+    total = columns.new_zeros(len(values), columns.shape[1]).index_add_(0, of, columns)
+    rows = (100 * total / count[:, None]).tolist()
+    return {
+        value: Summary(mrr, dict(zip(HITS, hits, strict=True)), queries)
+        for value, (mrr, *hits), queries in zip(values.tolist(), rows, count.tolist(), strict=True)
+    }

@@ -1,0 +1,73 @@
+"""What is known and what is asked: an evaluation protocol is a value that says both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from tangokg.errors import ConfigError
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at
+
+
+def every(queries: Queries) -> Tensor:
+    """Ask all queries: (B,) of true."""
+    return torch.ones_like(queries.s, dtype=torch.bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Protocol:
+    """``windows`` says what is known at each target snapshot, ``keep`` which of the queries there are asked."""
+
+    windows: Callable[[Timeline, Tensor], Windows] = windows_at
+    keep: Callable[[Queries], Tensor] = every  # (B,) bool
+
+    def ask(self, timeline: Timeline, target: Tensor) -> tuple[Windows, Queries]:
+        """Windows and queries of the ``target`` snapshots (indices into the timeline), on the timeline's device."""
+        target = target.to(timeline.t.device)
+        queries = queries_at(timeline, target)
+        return self.windows(timeline, target), queries.select(self.keep(queries))
+
+
+SINGLE_STEP = Protocol()  # every fact before the target time is known
+
+
+def single_step(base: Protocol = SINGLE_STEP) -> Protocol:
+    """The queries of ``base``, with every fact before the target time known."""
+    return replace(base, windows=windows_at)
+
+
+def horizon(dt: float, base: Protocol = SINGLE_STEP) -> Protocol:
+    """The queries of ``base``, the same for every ``dt`` > 0 (in the data's unit); the history ends at t - dt."""
+    if not 0 < dt < torch.inf:
+        raise ConfigError(f"horizon: found {dt}, expected a number of time steps above 0, such as 1 or 3.")
+    return replace(base, windows=partial(windows_at, horizon=dt))
+
+
+def inductive(seen: Tensor, base: Protocol = SINGLE_STEP) -> Protocol:
+    """Those queries of ``base`` whose fact has a subject or an object that is not ``seen`` ((N,) bool) in training."""
+
+    def keep(queries: Queries) -> Tensor:
+        known = seen.to(queries.s.device)
+        unseen = ~(known.index_select(0, queries.s) & known.index_select(0, queries.answer))
+        return base.keep(queries) & unseen
+
+    return replace(base, keep=keep)
+
+
+def seen_before(timeline: Timeline, snapshot: int) -> Tensor:
+    """(N,) bool: the entities of the snapshots before index ``snapshot``; reciprocal edges make each one a subject."""
+    seen = torch.zeros(timeline.num_entities, dtype=torch.bool, device=timeline.s.device)
+    seen[timeline.s[: int(timeline.offset[snapshot])]] = True
+    return seen
+
+
+PROTOCOLS: dict[str, Callable[..., Protocol]] = {
+    "single-step": single_step,
+    "horizon": horizon,
+    "inductive": inductive,
+}
