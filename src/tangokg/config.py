@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         if option is type(None) and (value is None or value == "none"):
             return None
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
-            if math.isfinite(value):
+            if abs(value) <= sys.float_info.max:  # neither infinite nor nan, nor a whole number beyond all floats
                 return float(value)
         elif isinstance(option, type) and option is not type(None) and type(value) is option:
             return value
@@ -85,7 +85,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list | tuple):
         return f"[{', '.join(_literal(item) for item in value)}]"
     return repr(value)

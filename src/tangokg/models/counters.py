@@ -52,7 +52,7 @@ class Counted:
 
 
 def sort_occurrences(timeline: Timeline) -> Occurrences:
-    """Sort all edges of a timeline; once for a timeline, see :meth:`Counter.encode`."""
+    """Sort all edges of a timeline; once for a timeline, see :func:`occurrences_of`."""
     labels = 2 * timeline.num_relations
     order = torch.argsort(timeline.o, stable=True)  # edges come in the order of time, and stable sorts keep it
     pair = timeline.s * labels + timeline.r
@@ -81,14 +81,19 @@ def past_of(occurrences: Occurrences, pair: Tensor, known: Tensor) -> Past:
 _OCCURRENCES: WeakKeyDictionary[Timeline, Occurrences] = WeakKeyDictionary()  # derived; lives as long as the timeline
 
 
+def occurrences_of(timeline: Timeline) -> Occurrences:
+    """The sorted edges of a timeline, derived once."""
+    if timeline not in _OCCURRENCES:
+        with torch.inference_mode(False):  # what outlives this call must be of use in training as well
+            _OCCURRENCES[timeline] = sort_occurrences(timeline)
+    return _OCCURRENCES[timeline]
+
+
 class Counter(Model):
     """A value for each object that stood with (s, r) before, 0 for all others (docs/maths.md, row M22)."""
 
     def encode(self, timeline: Timeline, windows: Windows) -> Counted:
-        if timeline not in _OCCURRENCES:
-            with torch.inference_mode(False):  # what outlives this call must be of use in training as well
-                _OCCURRENCES[timeline] = sort_occurrences(timeline)
-        return Counted(_OCCURRENCES[timeline], windows)
+        return Counted(occurrences_of(timeline), windows)
 
     def score(self, encoded: Counted, queries: Queries) -> Tensor:
         occurrences, windows = encoded.occurrences, encoded.windows

@@ -1,0 +1,64 @@
+"""States + query -> a vector whose product with a candidate's state is its score (docs/maths.md, rows M6, M7)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from tangokg.fields.masks import dropout
+
+
+class Decoder(nn.Module, ABC):
+    """Any score that is linear in the candidate: score(s, r, o) = query(h_s, h_r) · h_o."""
+
+    @abstractmethod
+    def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Query vectors (B, D) from subject states (B, D), relation states (2R, D) and relation ids (B,).
+
+        With a generator (training) dropout masks are drawn from it.
+        """
+
+
+class DistMult(Decoder):
+    r"""DistMult: :math:`\langle h_s, h_r, h_o \rangle = (h_s \odot h_r) \cdot h_o`."""
+
+    def __init__(self, dim: int, dropout: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return dropout(h_s * h_rel.index_select(0, r), self.dropout, generator)  # (B, D)
+
+
+class TuckER(Decoder):
+    r"""TuckER: :math:`\mathcal W \times_1 h_s \times_2 h_r \times_3 h_o`, with its authors' batch normalisations.
+
+    The core is contracted with each *distinct* relation of the batch, once: U (D, D) matrices, not B.
+    Dropout falls on the subject before and on the query after the contraction.
+    """
+
+    def __init__(self, dim: int, dropout: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.core = nn.Parameter(torch.empty(dim, dim * dim).uniform_(-1.0, 1.0, generator=generator))
+        self.norm_in = nn.BatchNorm1d(dim)
+        self.norm_out = nn.BatchNorm1d(dim)
+
+    def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        x = dropout(self.norm_in(h_s), self.dropout, generator)  # (B, D)
+        distinct, group = torch.unique(r, return_inverse=True)  # (U,), (B,)
+        matrices = (h_rel.index_select(0, distinct) @ self.core).view(len(distinct), *[x.shape[1]] * 2)  # (U, D, D)
+        x = grouped_product(x, group, matrices)  # (B, D)
+        return dropout(self.norm_out(x), self.dropout, generator)
+
+
+def grouped_product(x: Tensor, group: Tensor, matrices: Tensor) -> Tensor:
+    """Row b of the result is ``x[b] @ matrices[group[b]]``: one product for each group."""
+    order = torch.argsort(group, stable=True)
+    sizes = torch.bincount(group, minlength=len(matrices)).tolist()
+    pieces = x.index_select(0, order).split(sizes)
+    product = torch.cat([piece @ matrix for piece, matrix in zip(pieces, matrices.unbind(), strict=True)])  # (B, D)
+    back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+    return product.index_select(0, back)

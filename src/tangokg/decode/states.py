@@ -1,0 +1,171 @@
+"""Entity states at the target times, untouched ones implied, and what is computed against all of them at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from tangokg.snapshots.blocks import Block
+
+Sparse = tuple[Tensor, Tensor, Tensor]  # (row, object, value) added to the logits
+
+
+def take_rows(table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """``table[rows]``, and ``table`` for every further use: their gradients meet in one (N, D) tensor, in place."""
+    return _TakeRows.apply(table, rows)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _TakeRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(rows)
+        ctx.shape = table.shape
+        return table.index_select(0, rows), table.view_as(table)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_rows: Tensor | None, of_table: Tensor | None) -> tuple[Tensor | None, None]:
+        (rows,) = ctx.saved_tensors
+        if of_rows is None:
+            return of_table, None
+        total = of_rows.new_zeros(ctx.shape) if of_table is None else of_table
+        return total.index_add_(0, rows, of_rows), None
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    r"""The states (N, D) of each window w: ``touched`` rows as they are, all others ``factor[w] * base``.
+
+    No (W, N, D) tensor exists: products with all candidates are one product with ``base``, whose columns of touched
+    entities are then replaced by products with their own states.
+    """
+
+    base: Tensor  # (N, D)
+    factor: Tensor  # (W,) without gradient
+    touched: Tensor  # (M, D)
+    block: Block
+
+    def take(self, window: Tensor, entity: Tensor) -> tuple[Tensor, States]:
+        """States (B, D) of some entities, and the states to go on with (see :func:`take_rows`)."""
+        rows, base = take_rows(self.base, entity)
+        rows = rows * self.factor.index_select(0, window)[:, None]  # (B, D)
+        if len(self.touched):
+            at, touched = self.block.find(window, entity)
+            rows = torch.where(touched[:, None], self.touched.index_select(0, at), rows)  # (B, D)
+        return rows, replace(self, base=base)
+
+    def scores(self, query: Tensor, window: Tensor) -> Tensor:
+        """Products (B, N) of each query vector (B, D) with all states of its window; ``window`` ascends."""
+        query = query.to(self.base.dtype)
+        logits: Tensor = _Scores.apply(query, self.base, self.touched, self._layout(window))  # type: ignore[no-untyped-call]
+        return logits
+
+    def cross_entropy(self, query: Tensor, window: Tensor, answer: Tensor, sparse: Sparse | None = None) -> Tensor:
+        """Mean cross-entropy of the answers under softmax over all candidates, in one (B, N) matrix overall."""
+        row, column, value = sparse or (answer[:0], answer[:0], query.new_zeros(0))
+        loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
+            query.to(self.base.dtype), self.base, self.touched, value, row, column, answer, self._layout(window)
+        )
+        return loss
+
+    def _layout(self, window: Tensor) -> _Layout:
+        borders = torch.arange(len(self.block) + 1, device=window.device)
+        return _Layout(
+            scale=self.factor.index_select(0, window)[:, None],
+            entity=self.block.entity,
+            queries=torch.searchsorted(window, borders).tolist(),
+            rows=self.block.offset.tolist(),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """Which query rows and which touched rows belong to which window."""
+
+    scale: Tensor  # (B, 1)
+    entity: Tensor  # (M,)
+    queries: list[int]  # (W + 1) borders
+    rows: list[int]  # (W + 1) borders
+
+    def windows(self) -> list[tuple[slice, slice]]:
+        pairs = zip(self.queries, self.queries[1:], self.rows, self.rows[1:], strict=False)
+        return [(slice(a, b), slice(c, d)) for a, b, c, d in pairs if a < b and c < d]
+
+
+def _logits(query: Tensor, base: Tensor, touched: Tensor, layout: _Layout) -> Tensor:
+    logits = ((query * layout.scale) @ base.T).to(base.dtype)  # (B, N); autocast may multiply in half precision
+    for queries, rows in layout.windows():
+        own = (query[queries] @ touched[rows].T).to(base.dtype)  # (B_w, M_w)
+        logits[queries].index_copy_(1, layout.entity[rows], own)
+    return logits
+
+
+def _backward(
+    grad: Tensor, query: Tensor, base: Tensor, touched: Tensor, layout: _Layout
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, base and touched; ``grad`` (B, N) is used up."""
+    of_query = torch.zeros_like(query)
+    of_touched = torch.zeros_like(touched)
+    for queries, rows in layout.windows():
+        entity = layout.entity[rows]
+        own = grad[queries].index_select(1, entity)  # (B_w, M_w)
+        of_query[queries] = own @ touched[rows]
+        of_touched[rows] = own.T @ query[queries]
+        grad[queries].index_fill_(1, entity, 0.0)
+    of_query.addcmul_(grad @ base, layout.scale)
+    return of_query, grad.T @ (query * layout.scale), of_touched
+
+
+class _Scores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, base: Tensor, touched: Tensor, layout: _Layout) -> Tensor:
+        ctx.save_for_backward(query, base, touched)
+        ctx.layout = layout
+        return _logits(query, base, touched, layout)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        query, base, touched = ctx.saved_tensors
+        return (*_backward(grad.clone(), query, base, touched, ctx.layout), None)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Softmax and its gradient overwrite the logits: one (B, N) matrix from end to end."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        base: Tensor,
+        touched: Tensor,
+        value: Tensor,
+        row: Tensor,
+        column: Tensor,
+        answer: Tensor,
+        layout: _Layout,
+    ) -> Tensor:
+        logits = _logits(query, base, touched, layout)
+        if len(row):
+            logits.index_put_((row, column), value, accumulate=True)
+        of_answer = logits.gather(1, answer[:, None])  # (B, 1)
+        total = logits.logsumexp(1, keepdim=True)  # (B, 1)
+        logits.sub_(total).exp_()
+        ctx.save_for_backward(query, base, touched, row, column, answer)
+        ctx.layout, ctx.softmax = layout, logits
+        return (total - of_answer).mean()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        query, base, touched, row, column, answer = ctx.saved_tensors
+        softmax, ctx.softmax = ctx.softmax, None  # used up: a second backward would need a second matrix
+        softmax.scatter_add_(1, answer[:, None], softmax.new_full((len(answer), 1), -1.0))
+        softmax.mul_(grad / max(len(answer), 1))
+        of_value = softmax[row, column]
+        of_query, of_base, of_touched = _backward(softmax, query, base, touched, ctx.layout)
+        return of_query, of_base, of_touched, of_value, None, None, None, None

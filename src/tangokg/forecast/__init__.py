@@ -1,0 +1,9 @@
+"""A trained run -> answers by name, with probabilities and reasons; takes new facts."""
+
+from __future__ import annotations
+
+from tangokg.forecast.answers import Answer, Forecast
+from tangokg.forecast.forecaster import Forecaster, load
+from tangokg.forecast.training import as_dataset, fit, results
+
+__all__ = ["Answer", "Forecast", "Forecaster", "as_dataset", "fit", "load", "results"]

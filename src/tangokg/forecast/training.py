@@ -1,0 +1,147 @@
+"""Data in, a forecaster out: the whole way from facts to a finished run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tangokg.errors import ConfigError, RunError
+from tangokg.forecast.forecaster import Forecaster
+from tangokg.quads import find, read_table
+from tangokg.quads.splits import split
+from tangokg.quads.values import Dataset, Quadruples
+from tangokg.train import RunConfig, RunFolder, make_config
+from tangokg.train.display import Display
+from tangokg.train.loop import Reporter
+from tangokg.train.loop import fit as train
+from tangokg.train.warmstart import adopt, continue_dataset
+
+
+def fit(
+    data: Any,
+    config: RunConfig | str = "tango-tucker",
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    start_from: str | Path | None = None,
+    reporter: Reporter | None = None,
+    seed: int = 0,
+    **settings: Any,
+) -> Forecaster:
+    """Train a model and give back what forecasts with it.
+
+    ``data`` is a :class:`Dataset`, facts (split 80/10/10 by time), a path, a known name or a table; ``config`` a model
+    name, with further ``settings`` by keyword, or a whole config. With ``out`` the run is kept there: it can be resumed
+    after an interruption, and the folder is what :func:`tangokg.load` reads. ``start_from`` names a run to go on from.
+    """
+    resolved = make_config(config, {}, seed=seed) if isinstance(config, str) else config
+    resolved = _with(resolved, settings)
+    dataset = as_dataset(data)
+    start = None
+    if start_from is not None:
+        old, old_data, old_config = RunFolder(Path(start_from)).load()
+        if (old_config.model, old_config.settings) != (resolved.model, resolved.settings):
+            raise ConfigError(f"{start_from} holds {old_config.model} with other settings; go on with the same ones.")
+        dataset = continue_dataset(old_data, dataset)
+        start = partial(adopt, old=old, vocab=dataset.vocab, old_vocab=old_data.vocab)
+    folder = None if out is None else _open(RunFolder(Path(out)), dataset, resolved, resume, overwrite)
+    if folder is not None and resume and folder.finished:
+        model, dataset, resolved = folder.load()
+        return Forecaster(model, dataset, resolved)
+    forecaster = _train(dataset, resolved, folder, resume, start, reporter)
+    if folder is not None:
+        folder.save_model(forecaster.model, forecaster.progress)
+        folder.save_metrics(results(forecaster))
+    return forecaster
+
+
+def _train(
+    dataset: Dataset, config: RunConfig, folder: RunFolder | None, resume: bool, start: Any, reporter: Reporter | None
+) -> Forecaster:
+    checkpoint = None if folder is None else folder.checkpoint
+    if reporter is not None:
+        model, progress = train(dataset, config, checkpoint, resume, start, reporter)
+    else:
+        with Display() as display:
+            model, progress = train(dataset, config, checkpoint, resume, start, display)
+    return Forecaster(model, dataset, config, progress)
+
+
+def _with(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
+    """Keyword settings, which may be the model's own or those of training."""
+    if not settings:
+        return config
+    tables = config.to_tables()
+    own = {k: settings.pop(k) for k in list(settings) if k in tables.get("settings", {})}
+    tables["settings"] = tables.get("settings", {}) | own
+    tables["train"] = tables["train"] | settings
+    return make_config(tables=tables, where="fit()")
+
+
+def _open(folder: RunFolder, dataset: Dataset, config: RunConfig, resume: bool, overwrite: bool) -> RunFolder:
+    """A new run folder, or the one to resume, which must be of the same config and facts."""
+    if resume and (folder.path / "config.toml").exists():
+        if folder.config() != config:
+            raise RunError(f"{folder.path} was made with other settings; resume with the same, or use --overwrite.")
+        kept = folder.dataset().facts
+        if len(kept) != len(dataset.facts) or kept.vocab != dataset.vocab:
+            raise RunError(f"{folder.path} was made with other data; resume with the same, or use --overwrite.")
+        return folder
+    folder.claim(overwrite)
+    folder.create(dataset, config)
+    return folder
+
+
+def as_dataset(data: Any) -> Dataset:
+    """Whatever people hold, in three parts by time."""
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Quadruples):
+        return split(data)
+    return find(data) if isinstance(data, str | Path) else split(read_table(data))
+
+
+def results(forecaster: Forecaster) -> dict[str, Any]:
+    """Validation and test metrics with what they came from: a file of ``results/``."""
+    dataset, progress = forecaster.dataset, forecaster.progress
+    measured = {
+        name: forecaster.evaluate(part)
+        for name, part in (("valid", dataset.valid), ("test", dataset.test))
+        if len(part)
+    }
+    device = next((p.device for p in forecaster.model.parameters()), torch.device("cpu"))
+    return {
+        "model": forecaster.config.model,
+        "dataset": dataset.name,
+        "seed": forecaster.config.seed,
+        "config": forecaster.config.to_tables(),
+        **{name: metrics.to_dict() for name, metrics in measured.items()},
+        "queries": {name: metrics.queries for name, metrics in measured.items()},
+        "epochs": progress.epoch,
+        "best_epoch": progress.best_epoch,
+        "train_seconds": round(progress.seconds, 1),
+        "device": str(device),
+        "versions": {
+            "python": sys.version.split()[0],
+            "torch": torch.__version__,
+            "tangokg": version("tangokg"),
+        },
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the source tree, where there is one."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

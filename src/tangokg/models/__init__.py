@@ -1,0 +1,41 @@
+"""TANGO, the counters and the world's oracle behind one protocol. A new model is one file and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tangokg.models.counters import CopyLast, Frequency, Recurrence, RecurrenceSettings
+from tangokg.models.protocol import Model
+from tangokg.models.tango import Tango, TangoSettings
+from tangokg.snapshots.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """For models that have none."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is made: settings with their defaults, and a function of settings, training part and generator."""
+
+    about: str
+    settings: Any
+    build: Callable[[Any, Timeline, torch.Generator], Model]
+
+
+MODELS: dict[str, Recipe] = {
+    "tango-tucker": Recipe("TANGO with the TuckER decoder", TangoSettings(decoder="tucker"), Tango),
+    "tango-distmult": Recipe("TANGO with the DistMult decoder", TangoSettings(decoder="distmult"), Tango),
+    "copy-last": Recipe("the objects of the last snapshot again", NoSettings(), lambda *_: CopyLast()),
+    "frequency": Recipe("how often a fact was seen before", NoSettings(), lambda *_: Frequency()),
+    "recurrence": Recipe(
+        "how lately a fact was seen before, decayed", RecurrenceSettings(), lambda settings, *_: Recurrence(settings)
+    ),
+}
+
+__all__ = ["MODELS", "Model", "NoSettings", "Recipe"]

@@ -1,0 +1,40 @@
+"""Logits for what stood with (s, r) before: a copy mode, as sparse (row, object, value) triples."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tangokg.decode.states import Sparse
+from tangokg.models.counters import occurrences_of, past_of
+from tangokg.models.growth import grow_by_mean
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Queries, Windows
+
+
+class CopyLogits(nn.Module):
+    r"""How lately and how often a fact was seen, weighed for each relation (docs/maths.md, row M10).
+
+    .. math:: x_o = a_r \, e^{-\mathrm{age} / \tau_r} + c_r \log(1 + \mathrm{count}) + b_r
+
+    for the objects o that stood with (s, r) in the known snapshots, 0 for all others; the age of the last occurrence
+    counts in median gaps between snapshots. At first all weights are 0: the logits are those of the decoder alone.
+    """
+
+    def __init__(self, num_labels: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(num_labels, 4))  # (2R, 4): a, c, b, log tau
+        with torch.no_grad():
+            self.weights[:, 3] = 2.0
+
+    def forward(self, timeline: Timeline, windows: Windows, queries: Queries, gap: Tensor) -> Sparse:
+        occurrences = occurrences_of(timeline)
+        known = windows.known.index_select(0, queries.window)
+        past = past_of(occurrences, queries.s * occurrences.num_labels + queries.r, known)
+        t = windows.t.index_select(0, queries.window).index_select(0, past.row)
+        age = ((t - timeline.t.index_select(0, past.last)) / gap).to(self.weights.dtype)  # (P,)
+        weights = grow_by_mean(self.weights, timeline.num_relations)
+        of_row = weights.index_select(0, queries.r.index_select(0, past.row))  # (P, 4)
+        recency, frequency, bias, log_tau = of_row.unbind(1)
+        value = recency * torch.exp(-age * torch.exp(-log_tau)) + frequency * torch.log1p(past.count) + bias  # (P,)
+        return past.row, past.o, value

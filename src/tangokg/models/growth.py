@@ -1,0 +1,18 @@
+"""Tables with a row for each of the 2R edge labels, for vocabularies that have grown since training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def grow(table: Tensor, num_relations: int, new: Tensor) -> Tensor:
+    """A (2R, D) table for more relations: ``new`` (2, 1, D) stands for each one added, in both directions."""
+    halves = table.view(2, -1, table.shape[1])  # (2, R, D): as stated, reciprocal
+    more = num_relations - halves.shape[1]
+    return torch.cat([halves, new.expand(-1, more, -1)], dim=1).flatten(0, 1) if more else table
+
+
+def grow_by_mean(table: Tensor, num_relations: int) -> Tensor:
+    """The same, with the mean of the known relations for each one added."""
+    return grow(table, num_relations, table.view(2, -1, table.shape[1]).mean(1, keepdim=True))

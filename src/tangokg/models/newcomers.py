@@ -1,0 +1,57 @@
+"""A first state for entities that training never saw, made from what is known of them at the time of asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tangokg.snapshots.ranges import expand
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Windows
+
+
+def prototypes(timeline: Timeline, table: Tensor) -> tuple[Tensor, Tensor]:
+    r"""What the objects of each relation look like: ``(prior (D,), prototype (2R, D))`` (docs/maths.md, row M9).
+
+    .. math:: c_r = \frac{1}{|E_r|} \sum_{(s, r, o) \in E_r} e_o, \qquad c = \frac{1}{|E|} \sum_{(s, r, o) \in E} e_o
+
+    over all training edges; a relation without edges has the prior c.
+    """
+    n, labels = timeline.num_entities, 2 * timeline.num_relations
+    key, count = torch.unique(timeline.r * n + timeline.o, return_counts=True)
+    counts = torch.sparse_coo_tensor(
+        torch.stack([key // n, key % n]), count.to(table.dtype), (labels, n), is_coalesced=True, check_invariants=False
+    )
+    total = torch.sparse.mm(counts, table)  # (2R, D)
+    size = torch.bincount(timeline.r, minlength=labels).to(table.dtype)[:, None]  # (2R, 1)
+    prior = total.sum(0) / size.sum().clamp(min=1)  # (D,)
+    return prior, torch.where(size > 0, total / size.clamp(min=1), prior)
+
+
+@dataclass(frozen=True, eq=False)
+class Newcomers:
+    """Entities unseen in training that have an edge among a window's known snapshots: their keys and first states."""
+
+    key: Tensor  # (M,) window * N + entity, ascending
+    state: Tensor  # (M, D)
+
+
+def find_newcomers(timeline: Timeline, windows: Windows, seen: Tensor, prior: Tensor, prototype: Tensor) -> Newcomers:
+    r"""First states of newcomers, from all their edges before the window's end.
+
+    .. math:: h_o = \frac{c + \sum_{(s, r) \in N(o)} c_r}{1 + |N(o)|}
+    """
+    edges = (~seen.index_select(0, timeline.o)).nonzero()[:, 0]  # in time order
+    stop = torch.searchsorted(edges, timeline.offset.index_select(0, windows.known))
+    position, window = expand(torch.zeros_like(stop), stop)
+    edge = edges.index_select(0, position)
+    labels = len(prototype)
+    place = window * timeline.num_entities + timeline.o.index_select(0, edge)
+    pair, count = torch.unique(place * labels + timeline.r.index_select(0, edge), return_counts=True)
+    key, row = torch.unique_consecutive(pair // labels, return_inverse=True)
+    weight = count.to(prior.dtype)[:, None]
+    total = prior.repeat(len(key), 1).index_add_(0, row, prototype.index_select(0, pair % labels) * weight)  # (M, D)
+    size = torch.ones_like(total[:, :1]).index_add_(0, row, weight)  # (M, 1)
+    return Newcomers(key, total / size)

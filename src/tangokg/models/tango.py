@@ -1,0 +1,193 @@
+"""TANGO: entity states along a neural ODE over the last snapshots, scored by a decoder (docs/maths.md, row M8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from tangokg.decode import DECODERS, States
+from tangokg.decode.states import Sparse, take_rows
+from tangokg.errors import ConfigError
+from tangokg.fields import Derivative
+from tangokg.models.copying import CopyLogits
+from tangokg.models.growth import grow, grow_by_mean
+from tangokg.models.newcomers import find_newcomers, prototypes
+from tangokg.models.protocol import Model
+from tangokg.models.sparse import add_sparse
+from tangokg.snapshots.blocks import Block, build_block
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Queries, Windows
+from tangokg.solve import Method, solve
+
+
+@dataclass(frozen=True)
+class TangoSettings:
+    """Settings of TANGO. The paper's values stand in the comments where ours differ."""
+
+    decoder: str = "tucker"  # a name in DECODERS
+    dim: int = 200  # D, size of entity and relation states
+    layers: int = 2  # L, convolutions in the derivative
+    history: int = 4  # k, observed snapshots in a window
+    transition: float = 1.0  # w, weight of the transition layer; 0 leaves it out
+    step_time: float = 1.0  # solver time of the median gap between training snapshots; paper: scale / number of steps
+    dropout: float = 0.3  # on aggregated messages and in the decoder
+    identity: bool = True  # the state itself is part of its derivative, as in the paper
+    normalise: bool = False  # states of length 1 at the start and after each interval; paper: not
+    newcomers: float = 0.0  # share of entities that a training step treats as newcomers; paper: none
+    copying: bool = False  # logits for what stood with (s, r) before; paper: not
+    solver: str = "rk4"  # a name in SOLVERS
+    gradient: str = "direct"  # direct, adjoint or irdm; paper: irdm
+    steps: int = 1  # solver steps in an interval, for fixed-grid solvers
+    nodes: int = 3  # Chebyshev nodes of irdm
+    rtol: float = 1e-5  # tolerances of adaptive solvers
+    atol: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.decoder not in DECODERS:
+            raise ConfigError(f"decoder {self.decoder!r} is unknown; choose one of {', '.join(DECODERS)}.")
+        for name in ("dim", "history", "layers"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
+        for name in ("dropout", "newcomers"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
+        if self.step_time < 0 or self.transition < 0:
+            raise ConfigError("step_time and transition must not be negative.")
+        self.method()
+
+    def method(self) -> Method:
+        """How intervals are integrated."""
+        return Method(self.solver, self.gradient, self.steps, self.nodes, self.rtol, self.atol)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What the model knows at the target times of some windows."""
+
+    states: States
+    relations: Tensor  # (2R, D)
+    timeline: Timeline
+    windows: Windows
+
+
+class Tango(Model):
+    """Embeddings at a window's oldest snapshot, moved through its intervals, decoded at the target time."""
+
+    rows: ClassVar = {
+        "entities": "entity",
+        "relations": "relation",
+        "copying.weights": "relation",
+        "seen": "entity",
+        "prior": "fresh",
+        "prototype": "fresh",
+    }
+    prior: Tensor
+    prototype: Tensor
+    seen: Tensor
+    gap: Tensor
+
+    def __init__(self, settings: TangoSettings, train: Timeline, generator: torch.Generator) -> None:
+        super().__init__()
+        dim = settings.dim
+        self.settings = settings
+        self.entities = nn.Parameter(torch.empty(train.num_entities, dim))
+        self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
+        for table in (self.entities, self.relations):
+            nn.init.xavier_normal_(table, generator=generator)
+        self.derivative = Derivative(
+            dim, settings.layers, settings.transition, settings.dropout, settings.identity, generator
+        )
+        self.decoder = DECODERS[settings.decoder](dim, settings.dropout, generator)
+        self.copying = CopyLogits(2 * train.num_relations) if settings.copying else None
+        seen = torch.zeros(train.num_entities, dtype=torch.bool).index_fill_(0, train.o.cpu(), True)
+        gaps = train.t.diff().cpu()
+        self.register_buffer("seen", seen)
+        self.register_buffer("gap", gaps.median() if len(gaps) else torch.ones((), dtype=torch.float64))
+        self.register_buffer("prior", torch.zeros(dim))
+        self.register_buffer("prototype", torch.zeros(2 * train.num_relations, dim))
+
+    def settle(self, train: Timeline) -> None:
+        """Derive what newcomers start from out of the trained embeddings."""
+        with torch.no_grad():
+            prior, prototype = prototypes(train, self.entities)
+            self.prior.copy_(prior)
+            self.prototype.copy_(prototype)
+
+    def encode(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None = None) -> Encoded:
+        """States of all entities at each window's target time; with a generator dropout masks are drawn."""
+        relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
+        table, seen = self._known_entities(timeline.num_entities, generator)
+        if seen is None:
+            block = build_block(timeline, windows, self.settings.history)
+            z, base = take_rows(self._start(table), block.entity)  # (M, D), (N, D)
+        else:
+            prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
+            new = find_newcomers(timeline, windows, seen, self.prior, prototype)
+            block = build_block(timeline, windows, self.settings.history, new.key)
+            z, base = take_rows(self._start(table), block.entity)
+            z = z.index_copy(0, torch.searchsorted(block.key, new.key), self._start(new.state))
+        z, factor = self._move(z, block, relations, generator)
+        return Encoded(States(base, factor, z, block), relations, timeline, windows)
+
+    def _move(
+        self, z: Tensor, block: Block, relations: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
+        method, time_unit = self.settings.method(), self.settings.step_time / float(self.gap)
+        factor = z.new_ones(len(block))
+        for interval in block.intervals:
+            field = self.derivative.bind(interval, relations, time_unit, generator)
+            alone = z.new_ones(len(block), z.shape[1])  # an entity without edges, one for each window
+            moved = solve(field, torch.cat([z.index_select(0, interval.rows), alone]), 0.0, 1.0, method)
+            touched, grown = moved.split([len(interval.rows), len(block)])
+            grown = grown[:, 0].detach()  # (W,)
+            z = (z * grown.index_select(0, block.window)[:, None]).index_copy(0, interval.rows, touched)
+            z, factor = self._start(z), factor * grown
+        return z, torch.ones_like(factor) if self.settings.normalise else factor
+
+    def _start(self, h: Tensor) -> Tensor:
+        return normalize(h) if self.settings.normalise else h
+
+    def _known_entities(self, num_entities: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor | None]:
+        """Embeddings, and which entities are known by theirs (None: all).
+
+        In evaluation what training never saw has the prior, and the table is as long as the vocabulary is now; in
+        training a drawn share of the entities goes unrecognised where it has edges to be known by.
+        """
+        if self.training:
+            share = self.settings.newcomers
+            if not share or generator is None:
+                return self.entities, None
+            drawn = torch.rand(len(self.seen), generator=generator, device=self.seen.device)
+            return self.entities, drawn >= share
+        more = num_entities - len(self.seen)
+        seen = torch.cat([self.seen, self.seen.new_zeros(more)])
+        table = torch.cat([self.entities, self.prior.expand(more, -1)])
+        return torch.where(seen[:, None], table, self.prior), seen
+
+    def score(self, encoded: Encoded, queries: Queries) -> Tensor:
+        query, states = self._ask(encoded, queries, None)
+        scores = states.scores(query, queries.window)  # (B, N)
+        sparse = self.sparse_logits(encoded, queries)
+        return scores if sparse is None else add_sparse(scores, *sparse)
+
+    def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
+        encoded = self.encode(timeline, windows, generator)
+        query, states = self._ask(encoded, queries, generator)
+        return states.cross_entropy(query, queries.window, queries.answer, self.sparse_logits(encoded, queries))
+
+    def sparse_logits(self, encoded: Encoded, queries: Queries) -> Sparse | None:
+        """Further logits (row, object, value) from the history; the paper's model has none."""
+        if self.copying is None:
+            return None
+        sparse: Sparse = self.copying(encoded.timeline, encoded.windows, queries, self.gap)
+        return sparse
+
+    def _ask(self, encoded: Encoded, queries: Queries, generator: torch.Generator | None) -> tuple[Tensor, States]:
+        """Query vectors (B, D), and the states to compare them with."""
+        h_s, states = encoded.states.take(queries.window, queries.s)
+        return self.decoder(h_s, encoded.relations, queries.r, generator), states

@@ -1,0 +1,81 @@
+"""dz/dt -> z(t) and its gradient: parts by name, the setting that picks them, and the one function that uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from tangokg.errors import ConfigError
+from tangokg.solve.adaptive import ADAPTIVE, Adaptive
+from tangokg.solve.barycentric import chebyshev_nodes
+from tangokg.solve.field import Evaluations, Field, Solver
+from tangokg.solve.gradients import Problem, adjoint, direct, irdm
+from tangokg.solve.integrate import FixedGrid
+from tangokg.solve.tableaus import TABLEAUS, Tableau
+
+__all__ = [
+    "ADAPTIVE",
+    "GRADIENTS",
+    "SOLVERS",
+    "TABLEAUS",
+    "Evaluations",
+    "Field",
+    "Method",
+    "solve",
+]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How an interval is integrated and differentiated; the default is classical RK4, one step, direct gradient."""
+
+    solver: str = "rk4"  # a name in SOLVERS
+    gradient: str = "direct"  # a name in GRADIENTS
+    steps: int = 1  # of a fixed grid, for each interval
+    nodes: int = 3  # of irdm, for each interval, ends included
+    rtol: float = 1e-6  # of an adaptive solver
+    atol: float = 1e-8  # of an adaptive solver
+
+    def __post_init__(self) -> None:
+        for key, known in (("solver", SOLVERS), ("gradient", GRADIENTS)):
+            if (name := getattr(self, key)) not in known:
+                raise ConfigError(f"{key} = {name!r} is unknown. Choose one of: {', '.join(known)}.")
+        for key, least in (("steps", 1), ("nodes", 2)):
+            if not isinstance(value := getattr(self, key), int) or value < least:
+                raise ConfigError(f"{key} = {value!r} must be a whole number of at least {least}.")
+        for key in ("rtol", "atol"):
+            if not (value := getattr(self, key)) > 0:
+                raise ConfigError(f"{key} = {value!r} must be above 0; 1e-6 is usual, and float32 resolves about 1e-7.")
+
+
+def _fixed(tableau: Tableau, method: Method) -> Solver:
+    return FixedGrid(tableau, method.steps)
+
+
+def _adaptive(name: str, method: Method) -> Solver:
+    return Adaptive(name, method.rtol, method.atol)
+
+
+SOLVERS: dict[str, Callable[[Method], Solver]] = {
+    **{name: partial(_fixed, tableau) for name, tableau in TABLEAUS.items()},
+    **{name: partial(_adaptive, name) for name in ADAPTIVE},
+}
+
+GRADIENTS: dict[str, Callable[[Problem, Tensor], Tensor]] = {"direct": direct, "adjoint": adjoint, "irdm": irdm}
+
+
+def solve(field: Field, z0: Tensor, t0: float, t1: float, method: Method, count: Evaluations | None = None) -> Tensor:
+    """z(t1) of dz/dt = f(t, z), z(t0) = z0, on the grid of ``method``, with its gradient where autograd wants one.
+
+    The value does not depend on whether a gradient is wanted: ``irdm`` stops at its nodes either way.
+    """
+    if t0 == t1 or not z0.numel():
+        return z0
+    times = chebyshev_nodes(t0, t1, method.nodes) if method.gradient == "irdm" else (t0, t1)
+    problem = Problem(field, SOLVERS[method.solver](method), times, Evaluations() if count is None else count)
+    wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (z0, *field.tensors()))
+    return GRADIENTS[method.gradient if wanted else "direct"](problem, z0)

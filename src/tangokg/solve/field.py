@@ -1,0 +1,46 @@
+"""What is integrated: a derivative bound to its graph, a state of several tensors, a count of evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from torch import Tensor
+
+State = tuple[Tensor, ...]
+Derivative = Callable[[float | Tensor, State], State]
+
+
+class Field(Protocol):
+    """dz/dt = f(t, z) on one interval, bound to one graph for good: a reverse pass calls it again later.
+
+    ``t`` is a float from a fixed grid and a tensor () from an adaptive solver.
+    """
+
+    def __call__(self, t: float | Tensor, z: Tensor) -> Tensor: ...
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Everything besides z that a gradient flows to; a tensor left out here gets none from a reverse pass."""
+        ...
+
+    def rebind(self, tensors: tuple[Tensor, ...]) -> Self:
+        """The same field, graph and all, on other tensors of the same shapes."""
+        ...
+
+
+class Solver(Protocol):
+    """Carries a state along ``times``, ascending or descending, and gives it at each of ``times[1:]``."""
+
+    def __call__(self, f: Derivative, state: State, times: Sequence[float]) -> list[State]: ...
+
+
+@dataclass
+class Evaluations:
+    """How often f was evaluated: in forward passes, and with its vector-Jacobian product in reverse passes.
+
+    ``direct`` goes back through the recorded forward evaluations and therefore adds nothing to ``reverse``.
+    """
+
+    forward: int = 0
+    reverse: int = 0

@@ -1,0 +1,68 @@
+"""How training goes, for people: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tangokg.train import checkpoint
+from tangokg.train.settings import TrainSettings
+
+
+class Display:
+    """A reporter that shows epoch, loss, validation MRR and the time left; use it as a context."""
+
+    def __init__(self, console: Console | None = None, each_epoch: bool = True) -> None:
+        self.console = console or Console(stderr=True)
+        self.live = self.console.is_terminal
+        self.each_epoch = each_epoch
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left (at most)"),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.live,
+        )
+        self.task = self.bar.add_task("training", total=None)
+
+    def __enter__(self) -> Display:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def step(self, progress: checkpoint.Progress, settings: TrainSettings, snapshots: int) -> None:
+        """Called every few steps."""
+        loss = progress.loss_sum / max(progress.queries, 1)
+        self.bar.update(
+            self.task,
+            description=f"epoch {progress.epoch + 1}/{settings.epochs}  loss {loss:.3f}  {_best(progress)}",
+            completed=progress.epoch + progress.position / snapshots,
+            total=settings.epochs,
+        )
+
+    def epoch(self, progress: checkpoint.Progress, settings: TrainSettings) -> None:
+        """Called when an epoch is done."""
+        self.bar.update(self.task, completed=progress.epoch, total=settings.epochs)
+        if not self.each_epoch:
+            return
+        row = progress.log[-1]
+        mrr = f"  valid MRR {row['valid_mrr']:.2f}" if "valid_mrr" in row else ""
+        best = "  best so far" if progress.best_epoch == progress.epoch and mrr else ""
+        self.console.print(
+            f"epoch {progress.epoch:3d}/{settings.epochs}  loss {row['loss']:.4f}{mrr}  {row['seconds']:.0f} s{best}",
+            highlight=False,
+        )
+
+
+def _best(progress: checkpoint.Progress) -> str:
+    return f"best MRR {progress.best_mrr:.2f} (epoch {progress.best_epoch})" if progress.best_mrr > 0 else ""

@@ -1,0 +1,298 @@
+"""The one training loop: any model with parameters, windows in batches, the best weights by validation MRR."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from tangokg.errors import RunError, TangoError, TrainingError
+from tangokg.models import MODELS, Model
+from tangokg.quads.values import Dataset, concatenate
+from tangokg.rank import TrueFacts, evaluate, true_facts
+from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.windows import queries_at, windows_at
+from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack
+from tangokg.train.memory import check_memory, keep_freed_memory
+from tangokg.train.settings import RunConfig, TrainSettings
+
+
+class Interrupted(TangoError):
+    """Training was asked to stop; a checkpoint was written where there is a folder for it."""
+
+    def __init__(self, signal_number: int, checkpoint: Path | None) -> None:
+        self.status = 128 + signal_number
+        kept = (
+            f"a checkpoint is in {checkpoint.parent}" if checkpoint else "nothing was written: no run folder was given"
+        )
+        super().__init__(f"interrupted; {kept}.")
+
+
+class Reporter(Protocol):
+    """Who hears how training goes."""
+
+    def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None: ...
+    def epoch(self, progress: Progress, settings: TrainSettings) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What training looks at: the training snapshots, and those of validation with what is true there."""
+
+    train: Timeline  # and the snapshots before the training part, where there are some
+    first: int  # index of the first training snapshot
+    valid: Timeline | None  # training and validation part, one after the other
+    valid_target: Tensor
+    facts: TrueFacts | None
+
+    @classmethod
+    def of(cls, dataset: Dataset, device: torch.device) -> Material:
+        train = build_timeline(dataset.past).to(device)
+        first = train.before(float(dataset.train.t.min())) if len(dataset.train) else len(train)
+        if not len(dataset.valid):
+            return cls(train, first, None, torch.empty(0, dtype=torch.int64), None)
+        valid = build_timeline(concatenate([dataset.past, dataset.valid])).to(device)
+        return cls(train, first, valid, torch.arange(len(train), len(valid), device=device), true_facts(valid))
+
+    @property
+    def targets(self) -> Tensor:
+        """Training snapshots that have a history."""
+        return torch.arange(max(self.first, 1), len(self.train))
+
+
+def build_model(config: RunConfig, train: Timeline) -> Model:
+    """The model of a config with its first weights, drawn from the config's seed."""
+    generator = torch.Generator().manual_seed(config.seed)
+    return MODELS[config.model].build(config.settings, train, generator)
+
+
+def fit(
+    dataset: Dataset,
+    config: RunConfig,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    start: Callable[[Model], None] | None = None,
+    reporter: Reporter | None = None,
+) -> tuple[Model, Progress]:
+    """Train ``config`` on the training part, keeping the weights that rank the validation part best.
+
+    ``checkpoint`` is the file in which the state is kept; with ``resume`` training goes on from it and ends with the
+    same weights as a run that was not interrupted. ``start`` may set the first weights. Without a validation part the
+    weights are those of the last epoch.
+    """
+    fabric = make_fabric(config.train)
+    keep_freed_memory()
+    material = Material.of(dataset, fabric.device)
+    model = build_model(config, material.train.to(torch.device("cpu")))
+    if not any(True for _ in model.parameters()):
+        return model.to(fabric.device), Progress()
+    if not len(material.targets):
+        raise TrainingError(
+            f"the training part has {len(material.train)} distinct time(s); learning from history takes two at least. "
+            f"Give more data, or a finer time unit."
+        )
+    if start is not None:
+        start(model)
+    check_memory(model, material.train, config.train.batch_windows, fabric.device)
+    session = _Session(config, material, model, fabric, checkpoint, reporter)
+    if resume and checkpoint is not None and checkpoint.exists():
+        session.load()
+    with _stopping() as asked:
+        session.run(asked)
+    return session.finish(), session.progress
+
+
+def make_fabric(settings: TrainSettings) -> Any:
+    """Lightning Fabric on the device and with the precision of the settings."""
+    from lightning.fabric import Fabric
+
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True, "auto": True}
+    if not available[settings.device]:
+        there = ", ".join(name for name in ("cuda", "mps", "cpu") if available[name])
+        raise TrainingError(f"device {settings.device!r} was asked for and is not there; available: {there}.")
+    precision: Any = settings.precision
+    return Fabric(accelerator=settings.device, devices=1, precision=precision)
+
+
+class _Loss(nn.Module):
+    """What Fabric wraps. It is given a function, because Fabric would cast, or refuse, the frozen data themselves."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, loss_of: Callable[[Model], Tensor]) -> Tensor:
+        return loss_of(self.model)
+
+
+class _Session:
+    """One call of :func:`fit`: the parts that a step needs, and the progress."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        material: Material,
+        model: Model,
+        fabric: Any,
+        checkpoint: Path | None,
+        reporter: Reporter | None,
+    ) -> None:
+        self.settings, self.material, self.fabric = config.train, material, fabric
+        self.checkpoint, self.reporter = checkpoint, reporter
+        optimizer = torch.optim.Adam(
+            model.parameters(),
+            lr=self.settings.learning_rate,
+            weight_decay=self.settings.weight_decay,
+            fused=fabric.device.type in ("cpu", "cuda"),
+        )
+        self.plain = model
+        self.loss, self.optimizer = fabric.setup(_Loss(model), optimizer)
+        self.generators = {
+            "order": torch.Generator().manual_seed(config.seed),
+            "masks": torch.Generator(fabric.device).manual_seed(config.seed),
+        }
+        self.progress = Progress()
+        self.order = torch.empty(0, dtype=torch.int64)  # target snapshots of the epoch under way
+        self.best: dict[str, Tensor] = {}
+        self.clock = time.monotonic()  # when seconds were last added up
+        self.saved = time.monotonic()
+
+    def load(self) -> None:
+        assert self.checkpoint is not None
+        tensors, note = load_tensors(self.checkpoint)
+        try:
+            self.order, self.best, self.progress = unpack(tensors, note, self.plain, self.optimizer, self.generators)
+        except RunError as error:
+            raise RunError(f"{self.checkpoint}: {error}") from None
+
+    def save(self) -> None:
+        if self.checkpoint is not None:
+            self._count_seconds()
+            state = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
+            save_tensors(self.checkpoint, *state)
+            self.saved = time.monotonic()
+
+    def run(self, asked: Callable[[], int]) -> None:
+        """Epoch after epoch until the settings or ``asked`` (a signal number, 0 for none) say stop."""
+        if not self.progress.epoch and not self.progress.position:
+            self.plain.settle(self.material.train)
+        while not self.done():
+            if not self.progress.position:
+                targets = self.material.targets
+                self.order = targets[torch.randperm(len(targets), generator=self.generators["order"])]
+            self._epoch(asked)
+            self._close_epoch()
+            if self.done() or time.monotonic() - self.saved > self.settings.checkpoint_seconds:
+                self.save()
+
+    def done(self) -> bool:
+        behind = self.progress.epoch - self.progress.best_epoch
+        impatient = 0 < self.settings.patience <= behind and self.material.valid is not None
+        return self.progress.epoch >= self.settings.epochs or impatient
+
+    def _epoch(self, asked: Callable[[], int]) -> None:
+        self.plain.train()
+        device = self.fabric.device
+        totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
+        left = self.order[self.progress.position :]
+        for target in left.split(self.settings.batch_windows) if len(left) else ():
+            self._step(target.to(device), totals)
+            self.progress.position += len(target)
+            if self.reporter is not None and self.progress.position % 16 < len(target):
+                self._read(totals)
+                self.reporter.step(self.progress, self.settings, len(self.order))
+            if asked():
+                self._read(totals)
+                self.save()
+                raise Interrupted(asked(), self.checkpoint)
+            if time.monotonic() - self.saved > self.settings.checkpoint_seconds:
+                self._read(totals)
+                self.save()
+        self._read(totals)
+
+    def _step(self, target: Tensor, totals: Tensor) -> None:
+        train = self.material.train
+        queries = queries_at(train, target)
+        windows = windows_at(train, target)
+        loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
+        self.optimizer.zero_grad()
+        self.fabric.backward(loss)
+        if self.settings.clip:
+            self.fabric.clip_gradients(self.loss, self.optimizer, max_norm=self.settings.clip, error_if_nonfinite=False)
+        self.optimizer.step()
+        totals[0] += loss.detach() * len(queries)
+        totals[1] += len(queries)
+
+    def _read(self, totals: Tensor) -> None:
+        """Add what the device has summed up to the progress; a loss that is not a number ends the run."""
+        loss, queries = totals.tolist()
+        totals.zero_()
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss is not a number any more (epoch {self.progress.epoch + 1}, snapshot "
+                f"{self.progress.position} of {len(self.order)}). Take a smaller learning rate (--set learning_rate="
+                f"{self.settings.learning_rate / 3:.1g}) or shorter intervals (--set step_time=...); the last "
+                f"checkpoint before it is kept."
+            )
+        self.progress.loss_sum += loss
+        self.progress.queries += int(queries)
+
+    def _close_epoch(self) -> None:
+        """Validate, keep the weights where they are the best so far, and log the epoch."""
+        p = self.progress
+        self.plain.settle(self.material.train)
+        row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
+        p.epoch, p.position, p.loss_sum, p.queries = p.epoch + 1, 0, 0.0, 0
+        if self.material.valid is not None:
+            metrics = evaluate(self.plain, self.material.valid, self.material.valid_target, facts=self.material.facts)
+            row["valid_mrr"] = metrics["time-aware"].mrr
+        mrr = row.get("valid_mrr", p.best_mrr + 1)  # without validation every epoch is the best so far
+        if mrr > p.best_mrr:
+            p.best_mrr, p.best_epoch = mrr, p.epoch
+            self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}
+        self._count_seconds()
+        p.log.append(row | {"seconds": p.seconds})
+        if self.reporter is not None:
+            self.reporter.epoch(p, self.settings)
+
+    def _count_seconds(self) -> None:
+        now = time.monotonic()
+        self.progress.seconds += now - self.clock
+        self.clock = now
+
+    def finish(self) -> Model:
+        """The model with its best weights."""
+        if self.best:
+            self.plain.load_state_dict(self.best)
+        return self.plain
+
+
+@contextmanager
+def _stopping() -> Iterator[Callable[[], int]]:
+    """Ctrl-C and SIGTERM become a number to ask for between two steps; a second Ctrl-C ends at once."""
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: 0
+        return
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: received[0] if received else 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,155 @@
+"""A run folder: plain files with a schema version, from which a trained model comes back without executing anything."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tangokg.config import read_toml, to_toml
+from tangokg.errors import RunError
+from tangokg.models import Model
+from tangokg.quads.clock import Clock
+from tangokg.quads.values import Dataset, Quadruples
+from tangokg.quads.vocabulary import Vocabulary
+from tangokg.snapshots.timeline import build_timeline
+from tangokg.train.checkpoint import Progress, load_tensors, save_tensors, write_atomically
+from tangokg.train.loop import build_model
+from tangokg.train.settings import SCHEMA, RunConfig, make_config
+
+PARTS = ("train", "valid", "test", "before", "after")  # a fact's part is its number here
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint" / "state.safetensors"
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / "weights.safetensors").exists()
+
+    def create(self, dataset: Dataset, config: RunConfig) -> None:
+        """Write all but the weights: config, vocabularies and facts."""
+        try:
+            self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be made: {error.strerror or error}. Choose another --out.") from None
+        dataset.vocab.save(self.path / "vocab")
+        write_atomically(self.path / "history.parquet", _facts_file(dataset))
+        clock = {"unit": dataset.clock.unit, "origin": dataset.clock.origin, "step": dataset.clock.step}
+        tables = config.to_tables() | {"clock": clock, "data": {"name": dataset.name}}
+        write_atomically(self.path / "config.toml", to_toml(tables).encode())
+
+    def save_model(self, model: Model, progress: Progress) -> None:
+        """The trained weights and the log of the epochs; from now on the run is finished."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, ["epoch", "loss", "valid_mrr", "seconds"], restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(progress.log)
+        write_atomically(self.path / "log.csv", text.getvalue().encode())
+        save_tensors(self.path / "weights.safetensors", dict(model.state_dict()))
+
+    def save_metrics(self, metrics: dict[str, Any]) -> None:
+        """``metrics.json``, in the form of the files in ``results/``."""
+        write_atomically(self.path / "metrics.json", (json.dumps(metrics, indent=2) + "\n").encode())
+
+    def config(self) -> RunConfig:
+        """The resolved config of the run."""
+        path = self.path / "config.toml"
+        if not path.exists():
+            raise RunError(f"{self.path}: no run is here (no config.toml). Make one with `tango train DATA --out RUN`.")
+        return make_config(tables=self._tables(), where=str(path))
+
+    def dataset(self) -> Dataset:
+        """The facts that the run knows, in the parts they had at training."""
+        tables = self._tables()
+        try:
+            clock = Clock(**tables.get("clock", {}))
+        except TypeError as error:
+            raise RunError(f"{self.path / 'config.toml'}: [clock] is not of this form ({error}).") from None
+        vocab = Vocabulary.load(self.path / "vocab")
+        return _read_facts(self.path / "history.parquet", vocab, clock, tables.get("data", {}).get("name", "events"))
+
+    def load(self) -> tuple[Model, Dataset, RunConfig]:
+        """The trained model with its data and config; damaged files are errors that name them."""
+        config, dataset = self.config(), self.dataset()
+        if not self.finished:
+            raise RunError(
+                f"{self.path}: the run is not finished (no weights.safetensors). "
+                f"Go on with `tango train {dataset.name} --out {self.path} --resume`."
+            )
+        weights, _ = load_tensors(self.path / "weights.safetensors")
+        model = build_model(config, build_timeline(dataset.past))
+        if config.train.precision == "64-true":
+            model.double()
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise RunError(f"{self.path}: weights and config do not fit together ({reason}).") from None
+        return model, dataset, config
+
+    def claim(self, overwrite: bool = False) -> RunFolder:
+        """Make sure that a new run may be written here."""
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            if not overwrite:
+                raise RunError(
+                    f"{self.path} exists; go on with --resume, replace it with --overwrite, or take another."
+                )
+            self.remove()
+        return self
+
+    def remove(self) -> None:
+        """Delete the folder, only where it is a run."""
+        if not (self.path / "config.toml").exists():
+            raise RunError(f"{self.path}: not a run folder, so --overwrite does not delete it. Choose another --out.")
+        shutil.rmtree(self.path)
+
+    def _tables(self) -> dict[str, Any]:
+        tables = read_toml(self.path / "config.toml")
+        if tables.get("schema") != SCHEMA:
+            raise RunError(
+                f"{self.path}: run of schema {tables.get('schema')!r}; this version reads schema {SCHEMA}. "
+                f"Use the version that wrote it, or train again."
+            )
+        return tables
+
+
+def _facts_file(dataset: Dataset) -> bytes:
+    facts = dataset.facts
+    columns = {c: getattr(facts, c) for c in "srot"}
+    part = np.concatenate([np.full(len(part), PARTS.index(name), np.int8) for name, part in dataset.parts.items()])
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns | {"part": part}), sink)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Dataset:
+    try:
+        table = pq.read_table(path)
+        s, r, o, t, part = (table.column(c).to_numpy().astype(np.int64) for c in ("s", "r", "o", "t", "part"))
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        raise RunError(f"{path}: damaged or not of this form ({error}).") from None
+    facts = Quadruples(s, r, o, t, vocab, clock)
+    sizes = (("entity", facts.s, vocab.num_entities), ("entity", facts.o, vocab.num_entities))
+    for kind, ids, size in (*sizes, ("relation", facts.r, vocab.num_relations)):
+        if len(ids) and not 0 <= ids.min() <= ids.max() < size:
+            raise RunError(f"{path}: a {kind} id lies outside the vocabulary of {size}; the run folder is damaged.")
+    train, valid, test, before, after = (facts.select(part == i) for i in range(len(PARTS)))
+    return Dataset(
+        train, valid, test, name, before=before if len(before) else None, after=after if len(after) else None
+    )

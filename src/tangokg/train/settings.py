@@ -1,0 +1,118 @@
+"""What a run is: a model with its settings, how it is trained, and a seed. One TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tangokg.config import parse_assignment, read_toml, update
+from tangokg.errors import ConfigError, nearest
+from tangokg.models import MODELS
+
+SCHEMA = 1  # of config.toml and the run folder around it
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How weights are fitted; every model uses the same loop."""
+
+    epochs: int = 60  # at most
+    patience: int = 6  # epochs without a better validation MRR before training stops; 0: never
+    learning_rate: float = 1e-3  # of Adam
+    batch_windows: int = 1  # target snapshots in one step
+    clip: float = 1.0  # largest norm of the gradient; 0: no limit
+    weight_decay: float = 0.0  # of Adam
+    device: str = "auto"  # auto, cpu, cuda, mps
+    precision: str = "32-true"  # a precision of Lightning Fabric: 32-true, bf16-mixed, 64-true
+    checkpoint_seconds: float = 60.0  # at least this long between two checkpoints
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_windows"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
+        if self.learning_rate <= 0:
+            raise ConfigError(f"learning_rate must be above 0, found {self.learning_rate}.")
+        for name in ("patience", "clip", "weight_decay", "checkpoint_seconds"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
+        if self.device not in (known := ("auto", "cpu", "cuda", "mps")):
+            raise ConfigError(f"device {self.device!r} is unknown; choose one of {', '.join(known)}.")
+        if self.precision not in (known := ("32-true", "64-true", "bf16-mixed", "16-mixed")):
+            raise ConfigError(f"precision {self.precision!r} is unknown; choose one of {', '.join(known)}.")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A whole run, resolved: every setting has its value."""
+
+    model: str
+    settings: Any  # the model's own settings
+    train: TrainSettings
+    seed: int = 0
+
+    def to_tables(self) -> dict[str, Any]:
+        """Plain values for TOML and JSON."""
+        own = {"settings": asdict(self.settings)} if fields(self.settings) else {}
+        return {"schema": SCHEMA, "model": self.model, "seed": self.seed, **own, "train": asdict(self.train)}
+
+
+def make_config(
+    model: str | None = None,
+    tables: Mapping[str, Any] | None = None,
+    assignments: Iterable[str] = (),
+    seed: int | None = None,
+    where: str = "config",
+) -> RunConfig:
+    """Defaults of the model, then the tables of a config file, then ``key=value`` texts, the later the stronger."""
+    tables = dict(tables or {})
+    if (schema := tables.pop("schema", SCHEMA)) != SCHEMA:
+        raise ConfigError(f"{where}: schema {schema!r} is not the one this version reads ({SCHEMA}).")
+    name = model or tables.get("model", "tango-tucker")
+    if not isinstance(name, str) or name not in MODELS:
+        close = nearest(str(name), MODELS)
+        raise ConfigError(
+            f"unknown model {name!r}.{' Did you mean ' + ', '.join(close) + '?' if close else ''} "
+            f"Known: {', '.join(MODELS)}."
+        )
+    for key in tables:
+        if key not in (known := ("model", "seed", "settings", "train", "clock", "data", "paper")):
+            raise ConfigError(f"{where}: unknown table or key {key!r}; expected {', '.join(known)}.")
+    for key in ("settings", "train"):
+        if not isinstance(tables.get(key, {}), Mapping):
+            raise ConfigError(f"{where}: [{key}] must be a table, found {tables[key]!r}.")
+    settings = update(MODELS[name].settings, tables.get("settings", {}), f"{where} [settings]")
+    train = update(TrainSettings(), tables.get("train", {}), f"{where} [train]")
+    for text in assignments:
+        key, value = parse_assignment(text)
+        table, _, short = key.rpartition(".")
+        in_train = short in {f.name for f in fields(train)}
+        if table == "train" or (not table and in_train):
+            train = update(train, {short: value}, "--set")
+        elif table in ("", "settings"):
+            settings = _update_either(settings, train, short, value)
+        else:
+            raise ConfigError(f"--set {text!r}: unknown table {table!r}; expected settings or train.")
+    chosen = seed if seed is not None else tables.get("seed", 0)
+    if not isinstance(chosen, int) or isinstance(chosen, bool):
+        raise ConfigError(f"{where}: seed must be a whole number, found {chosen!r}.")
+    return RunConfig(name, settings, train, chosen)
+
+
+def _update_either(settings: Any, train: TrainSettings, key: str, value: Any) -> Any:
+    """Update the model's settings; an unknown key is looked for among both, so that the message offers all."""
+    own, of_train = [f.name for f in fields(settings)], [f.name for f in fields(train)]
+    if key not in own:
+        close = nearest(key, [*own, *of_train])
+        offer = f" Did you mean {', '.join(close)}?" if close else ""
+        raise ConfigError(f"--set: unknown setting {key!r}.{offer} Known: {', '.join([*own, *of_train])}.")
+    return update(settings, {key: value}, "--set")
+
+
+def load_config(path: Path, model: str | None = None, assignments: Iterable[str] = ()) -> RunConfig:
+    """A config file, with a model and settings given on top of it."""
+    tables = read_toml(path)
+    if model is not None and model != tables.get("model", model):
+        tables.pop("settings", None)  # another model's settings say nothing about this one
+    return make_config(model, tables, assignments, where=str(path))

@@ -1,0 +1,101 @@
+"""The field of one interval: its formula edge by edge, its masks, and that it stays as it was bound."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from conftest import N, R, equal, make_timeline
+from tangokg.fields import Derivative, TangoField
+from tangokg.fields.masks import dropout_mask
+from tangokg.snapshots.blocks import build_block
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import windows_at
+
+D, J, DT, UNIT = 5, 4, 3.0, 0.1
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def one_interval(
+    derivative: Derivative, timeline: Timeline, masks: torch.Generator | None = None
+) -> tuple[TangoField, Tensor, Tensor]:
+    """The field of snapshot J for one window of length DT, relation states, and the entity of each row but the last."""
+    windows = windows_at(timeline, torch.tensor([J + 1]))
+    windows.t.fill_(float(timeline.t[J]) + DT)
+    block = build_block(timeline, windows, 1)
+    h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7))
+    return derivative.bind(block.intervals[0], h_rel, UNIT, masks), h_rel, block.entity[block.intervals[0].rows]
+
+
+def by_hand(derivative: Derivative, timeline: Timeline, h: Tensor, h_rel: Tensor) -> Tensor:
+    """dh/dt of all N entities, one edge at a time."""
+    g, (cs, cr, co, sign) = timeline[J], timeline.transition(J)
+    state = h
+    for weight, delta in zip(derivative.weights, derivative.deltas, strict=True):
+        rows = []
+        for entity in range(N):
+            into = (g.o == entity).nonzero()[:, 0].tolist()
+            mean = sum((weight @ (state[g.s[e]] * h_rel[g.r[e]]) for e in into), torch.zeros(D).double())
+            rows.append(state[entity] + delta * torch.relu(mean / max(len(into), 1)))
+        state = torch.stack(rows)
+    rows = []
+    for entity in range(N):
+        into = (co == entity).nonzero()[:, 0].tolist()
+        total = sum((derivative.w_trans * sign[e] * h[cs[e]] * h_rel[cr[e]] for e in into), torch.zeros(D).double())
+        rows.append(torch.relu(total / max(len(into), 1)))
+    return (state if derivative.identity else state - h) + derivative.w * torch.stack(rows)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("w", [0.0, 0.7])
+@pytest.mark.parametrize("identity", [True, False])
+def test_the_formula_edge_by_edge(layers: int, w: float, identity: bool) -> None:
+    derivative = Derivative(D, layers, w, 0.0, identity, generator(layers)).double()
+    timeline = make_timeline(1)
+    field, h_rel, entity = one_interval(derivative, timeline)
+    h = torch.randn(N, D, dtype=torch.float64, generator=generator(2))
+    isolated = torch.ones(1, D, dtype=torch.float64)
+    dz = field(0.0, torch.cat([h[entity], isolated]))
+    expected = by_hand(derivative, timeline, h, h_rel) * DT * UNIT
+    assert equal(dz[:-1], expected[entity])
+    assert equal(dz[-1:], isolated * DT * UNIT * identity)
+    untouched = [e for e in range(N) if e not in entity.tolist()]
+    assert untouched
+    assert equal(expected[untouched], h[untouched] * DT * UNIT * identity)
+
+
+def test_masks_are_drawn_once_and_fall_on_the_messages_alone() -> None:
+    derivative = Derivative(D, 1, 0.0, 0.5, True, generator()).double()
+    plain, _, entity = one_interval(derivative, make_timeline())
+    masked, _, _ = one_interval(derivative, make_timeline(), generator(3))
+    z = torch.randn(len(entity) + 1, D, dtype=torch.float64, generator=generator(4))
+    assert torch.equal(masked(0.0, z), masked(0.5, z))
+    objects = plain.graph.num_objects
+    mask = dropout_mask(z[:objects], 0.5, generator(3))
+    update = plain(0.0, z)[:objects] - z[:objects] * plain.dt[:objects]
+    assert equal(masked(0.0, z)[:objects], z[:objects] * plain.dt[:objects] + update * mask)
+    assert (update * (mask == 0)).abs().max() > 1e-3  # something was there to drop
+
+
+def test_rebinding_keeps_the_graph_and_replaces_every_tensor() -> None:
+    derivative = Derivative(D, 2, 1.0, 0.0, True, generator()).double()
+    field, _, entity = one_interval(derivative, make_timeline())
+    other = field.rebind(tuple(2 * tensor.detach() for tensor in field.tensors()))
+    assert other.graph is field.graph
+    assert all(torch.equal(b, 2 * a) for a, b in zip(field.tensors(), other.tensors(), strict=True))
+    z = torch.randn(len(entity) + 1, D, dtype=torch.float64, generator=generator(4))
+    again = other.rebind(field.tensors())
+    assert torch.equal(again(0.0, z), field(0.0, z))
+    assert not torch.equal(other(0.0, z), field(0.0, z))
+
+
+def test_first_values_are_the_papers() -> None:
+    derivative = Derivative(D, 3, 1.0, 0.0, True, generator())
+    assert derivative.deltas.tolist() == pytest.approx([0.1] * 3)
+    same = Derivative(D, 3, 1.0, 0.0, True, generator())
+    for (name, a), b in zip(derivative.named_parameters(), same.parameters(), strict=True):
+        assert torch.equal(a, b), f"{name} comes from the generator"

@@ -1,0 +1,313 @@
+"""TANGO on touched rows, batched, against a dense twin: all N rows, one window at a time, plain autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import batch_norm, cross_entropy, normalize
+
+from conftest import all_queries, equal, make_facts, make_timeline
+from tangokg.decode import DECODERS
+from tangokg.errors import ConfigError
+from tangokg.models.tango import Tango, TangoSettings
+from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at
+from tangokg.solve import ADAPTIVE, GRADIENTS, TABLEAUS
+
+Slope = Callable[[Tensor], Tensor]
+
+
+def euler(f: Slope, z: Tensor, dt: float) -> Tensor:
+    return z + dt * f(z)
+
+
+def midpoint(f: Slope, z: Tensor, dt: float) -> Tensor:
+    return z + dt * f(z + dt / 2 * f(z))
+
+
+def heun(f: Slope, z: Tensor, dt: float) -> Tensor:
+    k1 = f(z)
+    return z + dt / 2 * (k1 + f(z + dt * k1))
+
+
+def rk4(f: Slope, z: Tensor, dt: float) -> Tensor:
+    k1 = f(z)
+    k2 = f(z + dt / 2 * k1)
+    k3 = f(z + dt / 2 * k2)
+    k4 = f(z + dt * k3)
+    return z + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+STEP = {"euler": euler, "midpoint": midpoint, "heun": heun, "rk4": rk4}
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """The twin: states (N, D) of one window, and the scores and the loss made of them in plain torch."""
+
+    model: Tango
+    timeline: Timeline
+
+    def states(self, known: int, t: float, start: Tensor | None = None, step: str = "rk4", steps: int = 1) -> Tensor:
+        settings, times = self.model.settings, self.timeline.t.tolist()
+        h = self.unit(self.model.entities if start is None else start)
+        for j in range(max(0, known - settings.history), known):
+            dt = (times[j + 1] if j + 1 < known else t) - times[j]
+            dt *= settings.step_time / float(self.model.gap) / steps
+            for _ in range(steps):
+                h = STEP[step](self.slope(j), h, dt)
+            h = self.unit(h)
+        return h
+
+    def unit(self, h: Tensor) -> Tensor:
+        return normalize(h) if self.model.settings.normalise else h
+
+    def slope(self, j: int) -> Slope:
+        g, (cs, cr, co, sign), f = self.timeline[j], self.timeline.transition(j), self.model.derivative
+        shape = (2 * self.timeline.num_relations, self.timeline.num_entities, self.timeline.num_entities)
+        edges, changes = torch.zeros(shape).double(), torch.zeros(shape).double()
+        edges[g.r, g.o, g.s] = 1.0
+        changes[cr, co, cs] = sign.double()
+        edges /= edges.sum((0, 2), keepdim=True).clamp(min=1)
+        changes /= changes.abs().sum((0, 2), keepdim=True).clamp(min=1)
+
+        def f_of(h: Tensor) -> Tensor:
+            x = h
+            for weight, delta in zip(f.weights, f.deltas, strict=True):
+                x = x + delta * torch.relu(self.mean(edges, x) @ weight.T)
+            return (x if f.identity else x - h) + f.w * torch.relu(self.mean(changes, h) * f.w_trans)
+
+        return f_of
+
+    def mean(self, adjacency: Tensor, h: Tensor) -> Tensor:
+        return torch.einsum("ros,sd,rd->od", adjacency, h, self.model.relations)
+
+    def query(self, h_s: Tensor, r: Tensor) -> Tensor:
+        """Query vectors; TuckER's in training mode, batch normalisation over all queries."""
+        decoder: Any = self.model.decoder
+        if self.model.settings.decoder == "distmult":
+            return h_s * self.model.relations[r]
+        dim = h_s.shape[1]
+        norms = decoder.norm_in, decoder.norm_out
+        first, second = ((norm.weight, norm.bias) for norm in norms)
+        x = batch_norm(h_s, None, None, *first, training=True)
+        x = torch.einsum("bi,bj,jik->bk", x, self.model.relations[r], decoder.core.view(dim, dim, dim))
+        return batch_norm(x, None, None, *second, training=True)
+
+    def loss(self, windows: Windows, queries: Queries, **method: Any) -> Tensor:
+        each = [self.states(int(k), float(t), **method) for k, t in zip(windows.known, windows.t, strict=True)]
+        states = torch.stack(each)  # (W, N, D)
+        query = self.query(states[queries.window, queries.s], queries.r)  # (B, D)
+        return cross_entropy(torch.einsum("bd,bnd->bn", query, states[queries.window]), queries.answer)
+
+
+def make_model(timeline: Timeline, **settings: Any) -> Tango:
+    """In float64, without dropout unless asked for, deltas and states large enough for the graph to matter."""
+    chosen = TangoSettings(**({"dim": 4, "dropout": 0.0, "history": 3, "step_time": 0.4} | settings))
+    model = Tango(chosen, timeline, torch.Generator().manual_seed(1)).double()
+    with torch.no_grad():
+        model.derivative.deltas.copy_(torch.linspace(0.5, 0.9, chosen.layers))
+        model.entities.mul_(2)
+        model.relations.mul_(2)
+    return model
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(3)
+
+
+def gradients(model: Tango, loss: Tensor) -> dict[str, Tensor]:
+    model.zero_grad()
+    loss.backward()
+    found = {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    return found
+
+
+def states_of(model: Tango, timeline: Timeline, windows: Windows) -> Tensor:
+    """(W, N, D): every entity looked up."""
+    encoded = model.encode(timeline, windows)
+    w, entity = torch.cartesian_prod(torch.arange(len(windows)), torch.arange(timeline.num_entities)).unbind(1)
+    rows, _ = encoded.states.take(w, entity)
+    return rows.view(len(windows), timeline.num_entities, -1).detach()
+
+
+TARGET = torch.tensor([0, 1, 7, 2, 5])  # the first has no history, the next two less than the others
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("identity", [True, False])
+@pytest.mark.parametrize("transition", [0.0, 1.0])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_touched_rows_equal_all_rows(
+    decoder: str, layers: int, transition: float, identity: bool, normalise: bool
+) -> None:
+    """States, loss and the gradient of every parameter, to 1e-10 of their size."""
+    timeline = make_timeline(layers)
+    model = make_model(
+        timeline, decoder=decoder, layers=layers, transition=transition, identity=identity, normalise=normalise
+    )
+    windows, queries = windows_at(timeline, TARGET), queries_at(timeline, TARGET)
+    dense = Dense(model, timeline)
+    for w, states in enumerate(states_of(model, timeline, windows)):
+        assert equal(states, dense.states(int(windows.known[w]), float(windows.t[w])).detach())
+    check_loss_and_gradients(model, dense, windows, queries)
+
+
+def check_loss_and_gradients(model: Tango, dense: Dense, windows: Windows, queries: Queries, **method: Any) -> None:
+    loss, twin = model(dense.timeline, windows, queries, generator()), dense.loss(windows, queries, **method)
+    assert loss.item() == pytest.approx(twin.item(), rel=1e-12)
+    found, expected = gradients(model, loss), gradients(model, twin)
+    for name, gradient in expected.items():
+        assert equal(found[name], gradient), name
+        unused = name == "derivative.w_trans" and not model.settings.transition
+        assert unused or gradient.abs().max() > 1e-6, f"{name}: nothing to compare"
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("solver", TABLEAUS)
+def test_every_fixed_solver_scales_the_untouched_as_it_moves_the_touched(solver: str, steps: int) -> None:
+    timeline = make_timeline(5)
+    model = make_model(timeline, decoder="distmult", solver=solver, steps=steps)
+    windows, queries = windows_at(timeline, TARGET, horizon=2.0), queries_at(timeline, TARGET)
+    dense = Dense(model, timeline)
+    check_loss_and_gradients(model, dense, windows, queries, step=solver, steps=steps)
+
+
+@pytest.mark.parametrize("solver", ADAPTIVE)
+def test_adaptive_solvers_agree_as_the_tolerance_goes_to_zero(solver: str) -> None:
+    timeline = make_timeline(5)
+    windows = windows_at(timeline, torch.tensor([3, 1]))
+    with torch.no_grad():
+        exact = Dense(make_model(timeline, step_time=0.2), timeline).states(3, float(windows.t[0]), steps=60)
+        errors = []
+        for tolerance in (1e-4, 1e-7):
+            model = make_model(timeline, step_time=0.2, solver=solver, rtol=tolerance, atol=tolerance)
+            errors.append(float((states_of(model, timeline, windows)[0] - exact).abs().max()))
+    assert errors[1] < min(6e-5, errors[0] / 20)
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("gradient", GRADIENTS)
+def test_the_state_does_not_depend_on_the_gradient_but_for_the_nodes_of_irdm(gradient: str, normalise: bool) -> None:
+    timeline = make_timeline(5)
+    windows = windows_at(timeline, TARGET)
+    plain = states_of(make_model(timeline, steps=16, normalise=normalise), timeline, windows)
+    other = make_model(timeline, steps=16, normalise=normalise, gradient=gradient)
+    assert equal(states_of(other, timeline, windows), plain, 1e-6 if gradient == "irdm" else 1e-12)
+
+
+def test_windows_in_a_training_batch_do_not_mix() -> None:
+    """The loss of a batch is the mean over its queries of those of its windows alone (DistMult, no dropout)."""
+    timeline = make_timeline(4)
+    model = make_model(timeline, decoder="distmult")
+    together = model(timeline, windows_at(timeline, TARGET), queries_at(timeline, TARGET), generator())
+    each, sizes = [], []
+    for target in TARGET.split(1):
+        queries = queries_at(timeline, target)
+        each.append(model(timeline, windows_at(timeline, target), queries, generator()))
+        sizes.append(len(queries))
+    mean = sum(loss * size for loss, size in zip(each, sizes, strict=True)) / sum(sizes)
+    assert together.item() == pytest.approx(mean.item(), rel=1e-12)
+    found, expected = gradients(model, together), gradients(model, mean)
+    assert all(equal(found[name], expected[name]) for name in expected)
+
+
+def test_dropout_is_for_training_alone_and_comes_from_the_generator() -> None:
+    timeline = make_timeline(4)
+    windows, queries = windows_at(timeline, TARGET), queries_at(timeline, TARGET)
+    for decoder in DECODERS:
+        model = make_model(timeline, decoder=decoder, dropout=0.5)
+        without = make_model(timeline, decoder=decoder, dropout=0.0)
+        one, same = (model(timeline, windows, queries, generator()) for _ in range(2))
+        assert torch.equal(one, same)
+        assert abs(one.item() - without(timeline, windows, queries, generator()).item()) > 1e-3
+        scores = [m.eval().score(m.encode(timeline, windows), queries) for m in (model, model)]
+        assert torch.equal(*scores)
+
+
+def test_the_solver_time_of_the_median_gap_is_step_time_and_later_facts_do_not_change_it() -> None:
+    facts = make_facts(2)
+    part = build_timeline(facts.before(int(facts.t.max()) - 3))
+    gaps = sorted(part.t.diff().tolist())
+    model = make_model(part, step_time=0.7)
+    assert float(model.gap) == gaps[(len(gaps) - 1) // 2]
+    windows = Windows(torch.tensor([1]), part.t[:1] + model.gap)
+    untouched = int((~torch.isin(torch.arange(part.num_entities), part[0].o)).nonzero()[0, 0])
+    grown = states_of(model, part, windows)[0, untouched] / model.entities[untouched].detach()
+    polynomial = 1 + 0.7 + 0.7**2 / 2 + 0.7**3 / 6 + 0.7**4 / 24
+    assert grown.tolist() == pytest.approx([polynomial] * 4, rel=1e-12)
+
+
+def test_more_logits_reach_scores_and_loss_alike() -> None:
+    class WithHistory(Tango):
+        def sparse_logits(self, encoded: Any, queries: Queries) -> tuple[Tensor, Tensor, Tensor]:
+            row = torch.arange(len(queries)).repeat(2)
+            return row, (queries.s.repeat(2) + 1) % 12, self.entities[queries.s.repeat(2), 0]
+
+    timeline = make_timeline(4)
+    plain = make_model(timeline, decoder="distmult")
+    model = WithHistory(plain.settings, timeline, generator()).double()
+    model.load_state_dict(plain.state_dict())
+    windows, queries = windows_at(timeline, TARGET), queries_at(timeline, TARGET)
+    scores = [m.score(m.encode(timeline, windows), queries) for m in (model, plain)]
+    added = scores[0] - scores[1]
+    expected = torch.zeros_like(added)
+    expected[torch.arange(len(queries)), (queries.s + 1) % 12] = 2 * plain.entities[queries.s, 0]
+    assert equal(added, expected)
+    loss = cross_entropy(model.score(model.encode(timeline, windows), queries), queries.answer)
+    fused = model(timeline, windows, queries, generator())
+    assert fused.item() == pytest.approx(loss.item(), rel=1e-12)
+    found, wanted = gradients(model, fused), gradients(model, loss)
+    assert all(equal(found[name], wanted[name]) for name in wanted)
+
+
+def test_scores_of_every_query_equal_the_twin() -> None:
+    timeline = make_timeline(6)
+    for decoder in DECODERS:
+        model = make_model(timeline, decoder=decoder)
+        windows, queries = windows_at(timeline, TARGET), all_queries(len(TARGET))
+        dense = Dense(model, timeline)
+        states = torch.stack([dense.states(int(k), float(t)) for k, t in zip(windows.known, windows.t, strict=True)])
+        query = dense.query(states[queries.window, queries.s], queries.r)
+        expected = torch.einsum("bd,bnd->bn", query, states[queries.window])
+        assert equal(model.score(model.encode(timeline, windows), queries), expected)
+
+
+def test_evaluating_first_does_not_spoil_training() -> None:
+    """What a timeline derives once must be of use with gradients, also where evaluation asked for it first."""
+    timeline = make_timeline(4)
+    model = make_model(timeline, decoder="distmult")
+    windows, queries = windows_at(timeline, TARGET), queries_at(timeline, TARGET)
+    with torch.inference_mode():
+        model.eval().score(model.encode(timeline, windows), queries)
+    model.train()
+    model(timeline, windows, queries, generator()).backward()
+    assert model.entities.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"decoder": "tuker"}, "decoder 'tuker' is unknown; choose one of distmult, tucker"),
+        ({"dim": 0}, "dim must be at least 1, found 0"),
+        ({"layers": 0}, "layers must be at least 1"),
+        ({"history": 0}, "history must be at least 1"),
+        ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), found 1.0"),
+        ({"step_time": -1.0}, "must not be negative"),
+        ({"transition": -1.0}, "must not be negative"),
+        ({"solver": "rk5"}, "solver = 'rk5' is unknown"),
+        ({"gradient": "reverse"}, "gradient = 'reverse' is unknown"),
+        ({"steps": 0}, "steps = 0 must be"),
+        ({"nodes": 1}, "nodes = 1 must be"),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        TangoSettings(**settings)

@@ -1,0 +1,104 @@
+"""Blocks number the touched entities of each window, and their graphs are the snapshots renumbered."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conftest import N, make_timeline
+from tangokg.snapshots.blocks import Block, Interval, build_block
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Windows, windows_at
+
+Row = tuple[int, int]  # window, entity
+
+
+def rows_of(block: Block, interval: Interval) -> list[Row]:
+    """What each row of the interval stands for."""
+    w, entity = block.window[interval.rows].tolist(), block.entity[interval.rows].tolist()
+    return list(zip(w, entity, strict=True))
+
+
+def expected_rows(timeline: Timeline, windows: Windows, back: int) -> tuple[set[Row], set[Row]]:
+    """Objects of the graph, and all that graph or transition touches, ``back`` snapshots before each window's end."""
+    objects, touched = set(), set()
+    for w, known in enumerate(windows.known.tolist()):
+        if (j := known - back) >= 0:
+            g, (s, _, o, _) = timeline[j], timeline.transition(j)
+            objects |= {(w, e) for e in g.o.tolist()}
+            touched |= {(w, e) for e in g.s.tolist() + g.o.tolist() + s.tolist() + o.tolist()}
+    return objects, touched
+
+
+@pytest.mark.parametrize("history", [1, 2, 4, 20])
+@pytest.mark.parametrize("horizon", [0.0, 3.0])
+def test_rows_edges_and_lengths_equal_a_plain_listing(history: int, horizon: float) -> None:
+    timeline = make_timeline(3)
+    windows = windows_at(timeline, torch.tensor([0, 1, 8, 2, 5]), horizon)
+    block = build_block(timeline, windows, history)
+    backs = [b for b in range(history, 0, -1) if any(k >= b for k in windows.known.tolist())]
+    assert len(block.intervals) == len(backs)
+    union: set[Row] = set()
+    for interval, back in zip(block.intervals, backs, strict=True):
+        rows = rows_of(block, interval)
+        objects, touched = expected_rows(timeline, windows, back)
+        assert len(rows) == len(set(rows))
+        assert set(rows[: interval.num_objects]) == objects
+        assert set(rows) == touched
+        check_graph(timeline, windows, back, interval, rows)
+        check_lengths(timeline, windows, back, interval, rows)
+        union |= touched
+    found = list(zip(block.window.tolist(), block.entity.tolist(), strict=True))
+    assert found == sorted(union)
+    assert block.key.tolist() == [w * N + e for w, e in found]
+    assert block.offset.tolist() == [sum(w < i for w, _ in found) for i in range(len(windows) + 1)]
+
+
+def check_graph(timeline: Timeline, windows: Windows, back: int, interval: Interval, rows: list[Row]) -> None:
+    edges, changes = {}, {}
+    for w, known in enumerate(windows.known.tolist()):
+        if (j := known - back) < 0:
+            continue
+        g, (s, r, o, sign) = timeline[j], timeline.transition(j)
+        for a, b, c in zip(g.s.tolist(), g.r.tolist(), g.o.tolist(), strict=True):
+            edges[(w, a), b, (w, c)] = 1 / g.o.tolist().count(c)
+        for a, b, c, d in zip(s.tolist(), r.tolist(), o.tolist(), sign.tolist(), strict=True):
+            changes[(w, a), b, (w, c)] = d / o.tolist().count(c)
+    found = [(rows[s], r, rows[o]) for s, r, o in zip(interval.s, interval.r.tolist(), interval.o, strict=True)]
+    assert dict(zip(found, interval.inverse_degree.tolist(), strict=True)) == pytest.approx(edges, rel=1e-15)
+    assert len(found) == len(edges)
+    triples = zip(interval.change_s, interval.change_r.tolist(), interval.change_o, strict=True)
+    found = [(rows[s], r, rows[o]) for s, r, o in triples]
+    assert dict(zip(found, interval.change_weight.tolist(), strict=True)) == pytest.approx(changes, rel=1e-15)
+    assert len(found) == len(changes)
+
+
+def check_lengths(timeline: Timeline, windows: Windows, back: int, interval: Interval, rows: list[Row]) -> None:
+    length = []
+    for known, t in zip(windows.known.tolist(), windows.t.tolist(), strict=True):
+        end = t if back == 1 else float(timeline.t[min(known - back + 1, len(timeline) - 1)])
+        length.append(end - float(timeline.t[known - back]) if known >= back else 0.0)
+    assert interval.dt.tolist() == [length[w] for w, _ in rows] + length
+    assert interval.num_rows == len(rows) + len(windows)
+
+
+def test_find_gives_the_row_of_an_entity_or_says_that_there_is_none() -> None:
+    timeline = make_timeline()
+    block = build_block(timeline, windows_at(timeline, torch.tensor([3, 0, 6])), 2)
+    window, entity = torch.cartesian_prod(torch.arange(3), torch.arange(N)).unbind(1)
+    row, touched = block.find(window, entity)
+    there = set(zip(block.window.tolist(), block.entity.tolist(), strict=True))
+    assert touched.tolist() == [pair in there for pair in zip(window.tolist(), entity.tolist(), strict=True)]
+    assert 0 < int(touched.sum()) < len(touched)
+    assert torch.equal(block.entity[row[touched]], entity[touched])
+    assert torch.equal(block.window[row[touched]], window[touched])
+
+
+def test_a_window_without_history_has_no_rows_and_extra_rows_are_kept() -> None:
+    timeline = make_timeline()
+    windows = windows_at(timeline, torch.tensor([0, 0]))
+    empty = build_block(timeline, windows, 3)
+    assert (len(empty), len(empty.key), empty.intervals) == (2, 0, ())
+    assert not empty.find(torch.tensor([0, 1]), torch.tensor([4, 4]))[1].any()
+    extra = build_block(timeline, windows, 3, torch.tensor([5, N + 2]))
+    assert (extra.window.tolist(), extra.entity.tolist()) == ([0, 1], [5, 2])

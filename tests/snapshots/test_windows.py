@@ -1,0 +1,40 @@
+"""A window knows nothing at or after its target time, and queries are the edges of the target."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conftest import make_timeline
+from tangokg.snapshots.ranges import expand
+from tangokg.snapshots.windows import queries_at, windows_at
+
+
+@pytest.mark.parametrize("horizon", [0.0, 0.5, 1.0, 2.0, 3.5, 100.0])
+def test_known_snapshots_end_at_the_horizon_and_before_the_target(horizon: float) -> None:
+    timeline = make_timeline(2)
+    target = torch.tensor([0, 8, 3, 4])
+    windows = windows_at(timeline, target, horizon)
+    times = timeline.t.tolist()
+    for j, known, t in zip(target.tolist(), windows.known.tolist(), windows.t.tolist(), strict=True):
+        assert t == times[j]
+        assert known == sum(u < t and u <= t - horizon for u in times)
+
+
+def test_queries_are_the_edges_of_the_targets_grouped_by_window() -> None:
+    timeline = make_timeline()
+    target = torch.tensor([4, 1])
+    queries = queries_at(timeline, target)
+    for w, j in enumerate(target.tolist()):
+        here = queries.select(queries.window == w)
+        assert [here.s.tolist(), here.r.tolist(), here.answer.tolist()] == [
+            column.tolist() for column in (timeline[j].s, timeline[j].r, timeline[j].o)
+        ]
+    assert queries.window.tolist() == sorted(queries.window.tolist())
+
+
+def test_expand_concatenates_ranges_empty_ones_too() -> None:
+    start, stop = torch.tensor([4, 0, 7, 2]), torch.tensor([6, 1, 7, 5])
+    positions, owner = expand(start, stop)
+    pairs = [(p, i) for i, (a, b) in enumerate(zip(start.tolist(), stop.tolist(), strict=True)) for p in range(a, b)]
+    assert list(zip(positions.tolist(), owner.tolist(), strict=True)) == pairs

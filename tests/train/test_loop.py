@@ -1,0 +1,209 @@
+"""The loop: what it keeps, when it stops, and how it says that it cannot go on."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from conftest import make_dataset
+from tangokg.errors import RunError, TrainingError
+from tangokg.models import MODELS, Model
+from tangokg.models.tango import Tango, TangoSettings
+from tangokg.quads.values import Dataset
+from tangokg.rank import evaluate
+from tangokg.snapshots.timeline import build_timeline
+from tangokg.train import Material, Progress, RunConfig, TrainSettings, fit, loop, memory
+from tangokg.train.checkpoint import load_tensors
+
+
+def make_config(decoder: str = "distmult", **train: Any) -> RunConfig:
+    values: dict[str, Any] = {"epochs": 2, "device": "cpu", "patience": 0}
+    settings = TangoSettings(decoder=decoder, dim=4, history=2, dropout=0.1, step_time=0.3)
+    return RunConfig(f"tango-{decoder}", settings, TrainSettings(**(values | train)), seed=1)
+
+
+def without_validation() -> Dataset:
+    dataset = make_dataset(1)
+    return replace(dataset, valid=dataset.valid.before(-1))
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int]] = []
+        self.epochs: list[int] = []
+
+    def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None:
+        self.steps.append((progress.position, snapshots))
+
+    def epoch(self, progress: Progress, settings: TrainSettings) -> None:
+        self.epochs.append(progress.epoch)
+
+
+class Scripted:
+    """Stands for evaluation: gives the MRRs one after the other."""
+
+    def __init__(self, *mrrs: float) -> None:
+        self.mrrs = iter(mrrs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return {"time-aware": type("Summary", (), {"mrr": next(self.mrrs)})}
+
+
+def test_a_run_is_decided_by_its_seed() -> None:
+    weights = [fit(make_dataset(1), make_config("tucker"))[0].state_dict() for _ in range(2)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    other, _ = fit(make_dataset(1), replace(make_config("tucker"), seed=2))
+    assert not torch.equal(other.state_dict()["entities"], weights[0]["entities"])
+
+
+def test_the_global_generator_is_left_alone() -> None:
+    before = torch.get_rng_state()
+    fit(make_dataset(1), make_config("tucker"))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_early_stopping_keeps_the_best_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "evaluate", Scripted(5.0, 6.0, 4.0, 6.0))
+    model, progress = fit(make_dataset(1), make_config(epochs=9, patience=2))
+    assert (progress.epoch, progress.best_epoch, progress.best_mrr) == (4, 2, 6.0)
+    assert [row["valid_mrr"] for row in progress.log] == [5.0, 6.0, 4.0, 6.0]
+    monkeypatch.setattr(loop, "evaluate", Scripted(5.0, 6.0))
+    best, _ = fit(make_dataset(1), make_config(epochs=2))
+    for name, tensor in best.state_dict().items():
+        assert torch.equal(tensor, model.state_dict()[name]), name
+
+
+def test_patience_zero_never_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "evaluate", Scripted(*range(9, 0, -1)))
+    assert fit(make_dataset(1), make_config(epochs=8))[1].epoch == 8
+
+
+def test_without_a_validation_part_the_last_weights_are_kept() -> None:
+    model, progress = fit(without_validation(), make_config(epochs=3, patience=1))
+    assert (progress.epoch, progress.best_epoch) == (3, 3)
+    assert [set(row) for row in progress.log] == [{"epoch", "loss", "seconds"}] * 3
+    assert isinstance(model, Tango)
+    prior = model.prior.clone()
+    model.settle(build_timeline(without_validation().train))
+    assert torch.equal(model.prior, prior), "the weights that are kept are settled"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_comes_back_from_fit_ready_to_answer(name: str) -> None:
+    settings = MODELS[name].settings
+    if hasattr(settings, "dim"):
+        settings = replace(settings, dim=4, history=2)
+    config = RunConfig(name, settings, TrainSettings(epochs=1, device="cpu"))
+    model, progress = fit(make_dataset(1), config)
+    assert progress.epoch == (1 if any(True for _ in model.parameters()) else 0)
+    dataset = make_dataset(1)
+    timeline = build_timeline(dataset.facts)
+    assert 0 < evaluate(model, timeline, torch.tensor([len(timeline) - 1]))["time-aware"].mrr <= 100
+
+
+def test_the_loss_of_the_log_is_the_mean_over_queries_and_falls() -> None:
+    _, progress = fit(make_dataset(1), make_config(epochs=12, learning_rate=0.03))
+    losses = [row["loss"] for row in progress.log]
+    assert losses[-1] < losses[0]
+    assert 0 < losses[-1] < losses[0] < 5
+    assert [row["epoch"] for row in progress.log] == list(range(1, 13))
+
+
+def test_reporters_hear_of_steps_and_epochs() -> None:
+    heard = Heard()
+    fit(make_dataset(1, snapshots=51), make_config(batch_windows=5), reporter=heard)
+    assert heard.epochs == [1, 2]
+    assert heard.steps == [(20, 33), (33, 33)] * 2  # the steps that pass a multiple of 16
+
+
+def test_a_poisoned_weight_is_an_error_that_names_the_epoch() -> None:
+    def poison(model: Model) -> None:
+        next(model.parameters()).data[0] = float("nan")
+
+    with pytest.raises(TrainingError, match=r"not a number any more \(epoch 1, snapshot 5 of 5\).*learning_rate"):
+        fit(make_dataset(1), make_config(), start=poison)
+
+
+def test_a_huge_learning_rate_is_an_error_and_the_checkpoint_before_it_can_be_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "state.safetensors"
+    config = make_config(learning_rate=1e25, checkpoint_seconds=0.0)
+    with pytest.raises(TrainingError, match="not a number"):
+        fit(make_dataset(1), config, path)
+    assert [p.name for p in tmp_path.iterdir()] == ["state.safetensors"]
+    tensors, _ = load_tensors(path)
+    assert all(tensor.isfinite().all() for name, tensor in tensors.items() if name.startswith("model."))
+
+
+def test_clipping_bounds_the_step_that_a_gradient_can_make() -> None:
+    """Adam divides by the size of the gradient, so what is compared is that both runs differ and stay finite."""
+    clipped, _ = fit(make_dataset(1), make_config(clip=1e-3))
+    free, _ = fit(make_dataset(1), make_config(clip=0.0))
+    assert not torch.equal(clipped.state_dict()["entities"], free.state_dict()["entities"])
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
+@pytest.mark.parametrize("decoder", ["distmult", "tucker"])
+def test_other_precisions(decoder: str, precision: str) -> None:
+    model, progress = fit(make_dataset(1), make_config(decoder, precision=precision))
+    assert next(model.parameters()).dtype == (torch.float64 if precision == "64-true" else torch.float32)
+    assert progress.epoch == 2
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+def test_no_gpu_where_one_was_asked_for() -> None:
+    with pytest.raises(TrainingError, match=r"device 'cuda' was asked for and is not there; available: .*cpu"):
+        fit(make_dataset(1), make_config(device="cuda"))
+
+
+def test_one_time_is_not_enough() -> None:
+    dataset = make_dataset(1)
+    first = replace(dataset, train=dataset.train.before(int(dataset.train.t.min()) + 1))
+    with pytest.raises(TrainingError, match=r"has 1 distinct time\(s\).*two at least"):
+        fit(first, make_config())
+
+
+def test_too_little_memory_is_told_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
+    with pytest.raises(TrainingError, match=r"needs about .* GiB on cpu, and 0\.0 GiB are free.*batch_windows=1.*dim"):
+        fit(make_dataset(1), make_config())
+
+
+def test_training_works_outside_the_main_thread() -> None:
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(fit(make_dataset(1), make_config())[1].epoch))
+    thread.start()
+    thread.join()
+    assert found == [2]
+
+
+def test_first_weights_may_be_given() -> None:
+    trained, _ = fit(make_dataset(1), make_config(epochs=4, learning_rate=0.05))
+    state = {name: tensor.clone() for name, tensor in trained.state_dict().items()}
+
+    def start(model: Model) -> None:
+        model.load_state_dict(state)
+
+    _, progress = fit(make_dataset(1), make_config(epochs=1, learning_rate=1e-9), start=start)
+    _, fresh = fit(make_dataset(1), make_config(epochs=1, learning_rate=1e-9))
+    assert progress.log[0]["loss"] < fresh.log[0]["loss"] - 0.01
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.safetensors"
+    fit(make_dataset(1), make_config("tucker"), path)
+    with pytest.raises(RunError, match=r"state\.safetensors.*does not fit this run"):
+        fit(make_dataset(1), make_config("distmult"), path, resume=True)
+
+
+def test_validation_targets_follow_the_training_part() -> None:
+    dataset = make_dataset(1)
+    material = Material.of(dataset, torch.device("cpu"))
+    assert material.valid is not None
+    assert material.valid.t[material.valid_target].tolist() == sorted(set(dataset.valid.t.tolist()))
+    assert material.train.t.tolist() == sorted(set(dataset.train.t.tolist()))
+    assert material.targets.tolist() == list(range(1, len(material.train)))

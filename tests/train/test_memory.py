@@ -1,0 +1,51 @@
+"""What a run will need is told before it starts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conftest import N, make_timeline
+from tangokg.errors import TrainingError
+from tangokg.models.counters import Frequency
+from tangokg.models.tango import Tango, TangoSettings
+from tangokg.train import memory
+from tangokg.train.memory import check_memory, free_bytes, keep_freed_memory, needed_bytes
+
+CPU = torch.device("cpu")
+
+
+def test_the_need_is_weights_and_the_scores_of_the_largest_step() -> None:
+    timeline = make_timeline()
+    model = Tango(TangoSettings(decoder="distmult", dim=4), timeline, torch.Generator())
+    weights = 4 * sum(p.numel() for p in model.parameters())
+    sizes = sorted(timeline.offset.diff().tolist(), reverse=True)
+    for windows in (1, 2, 100):
+        assert needed_bytes(model, timeline, windows) >= 5 * weights + 2 * 4 * sum(sizes[:windows]) * N
+    assert needed_bytes(model.double(), timeline, 2) > needed_bytes(model.float(), timeline, 2)
+
+
+def test_a_run_that_fits_passes_and_one_byte_less_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    timeline = make_timeline()
+    model = Tango(TangoSettings(decoder="distmult", dim=4), timeline, torch.Generator())
+    need = needed_bytes(model, timeline, 3)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: need)
+    check_memory(model, timeline, 3, CPU)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: need - 1)
+    with pytest.raises(TrainingError, match=r"--set batch_windows=1, now 3.*--set dim"):
+        check_memory(model, timeline, 3, CPU)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: None)
+    check_memory(model, timeline, 3, CPU)
+
+
+def test_a_model_without_weights_needs_no_more_than_its_scores() -> None:
+    timeline = make_timeline()
+    assert needed_bytes(Frequency(), timeline, 1) == 2 * 4 * int(timeline.offset.diff().max()) * N
+
+
+def test_free_memory_is_a_number_or_unknown() -> None:
+    free = free_bytes(CPU)
+    assert free is None or free > 2**20
+    assert free_bytes(torch.device("meta")) is None
+    keep_freed_memory()
+    assert torch.ones(1000).sum() == 1000

@@ -1,0 +1,148 @@
+"""A run folder holds all that a trained model needs, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from conftest import make_dataset
+from tangokg.errors import RunError, TangoError
+from tangokg.models.tango import TangoSettings
+from tangokg.quads.clock import Clock
+from tangokg.quads.values import Dataset
+from tangokg.train import RunConfig, RunFolder, TrainSettings, fit
+
+FILES = {"config.toml", "history.parquet", "weights.safetensors", "log.csv", "vocab", "checkpoint"}
+
+
+def dated() -> Dataset:
+    dataset = make_dataset(1)
+    clock = Clock("day", "2014-01-01")
+    train, valid, test = (replace(getattr(dataset, part), clock=clock) for part in ("train", "valid", "test"))
+    return Dataset(train, valid, test, 'a name with " and ü')
+
+
+def config() -> RunConfig:
+    settings = TangoSettings(decoder="distmult", dim=4, history=2)
+    return RunConfig("tango-distmult", settings, TrainSettings(epochs=2, device="cpu"), seed=4)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = RunFolder(tmp_path_factory.mktemp("runs") / "run")
+    run.create(dated(), config())
+    model, progress = fit(dated(), config(), run.checkpoint)
+    run.save_model(model, progress)
+    return run.path
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> RunFolder:
+    """A copy that a test may damage."""
+    return RunFolder(Path(shutil.copytree(original, tmp_path / "run")))
+
+
+def test_the_files_are_those_of_the_design_and_nothing_is_left_over(run: RunFolder) -> None:
+    assert {p.name for p in run.path.iterdir()} >= FILES
+    assert not list(run.path.rglob("*.tmp"))
+    assert run.finished
+    with (run.path / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["1", "2"]
+    assert all(float(row["valid_mrr"]) > 0 for row in rows)
+
+
+def test_data_and_config_come_back(run: RunFolder) -> None:
+    _, dataset, found = run.load()
+    assert found == config()
+    expected = dated()
+    assert (dataset.name, dataset.clock, dataset.vocab) == (expected.name, expected.clock, expected.vocab)
+    for part in ("train", "valid", "test"):
+        for column in "srot":
+            assert np.array_equal(getattr(getattr(dataset, part), column), getattr(getattr(expected, part), column))
+
+
+@pytest.mark.parametrize("name", ["config.toml", "history.parquet", "weights.safetensors", "vocab/entities.parquet"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "half", "noise"])
+def test_a_damaged_file_is_named(run: RunFolder, name: str, damage: str) -> None:
+    path = run.path / name
+    whole = path.read_bytes()
+    path.unlink()
+    if damage != "gone":
+        noise = np.random.default_rng(0).bytes(len(whole))
+        path.write_bytes({"empty": b"", "half": whole[: len(whole) // 2], "noise": noise}[damage])
+    with pytest.raises(TangoError) as raised:
+        run.load()
+    named = Path(name).name in str(raised.value)
+    assert named or (name == "config.toml" and str(run.path) in str(raised.value))
+
+
+def test_a_damaged_checkpoint_is_named(run: RunFolder) -> None:
+    run.checkpoint.write_bytes(run.checkpoint.read_bytes()[:-9])
+    with pytest.raises(RunError, match=r"state\.safetensors: damaged"):
+        fit(dated(), config(), run.checkpoint, resume=True)
+
+
+def test_weights_of_another_size_are_refused(run: RunFolder) -> None:
+    text = (run.path / "config.toml").read_text()
+    (run.path / "config.toml").write_text(text.replace("dim = 4", "dim = 5"))
+    with pytest.raises(RunError, match="weights and config do not fit together"):
+        run.load()
+
+
+def test_another_schema_is_refused(run: RunFolder) -> None:
+    text = (run.path / "config.toml").read_text()
+    (run.path / "config.toml").write_text(text.replace("schema = 1", "schema = 99"))
+    with pytest.raises(RunError, match="run of schema 99; this version reads schema 1"):
+        run.load()
+
+
+def test_a_folder_that_is_no_run_is_neither_read_nor_deleted(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(RunError, match="no run is here"):
+        RunFolder(tmp_path).load()
+    with pytest.raises(RunError, match="not a run folder, so --overwrite does not delete it"):
+        RunFolder(tmp_path).remove()
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_an_unfinished_run_says_how_to_go_on(run: RunFolder) -> None:
+    (run.path / "weights.safetensors").unlink()
+    with pytest.raises(RunError, match=r"not finished.*--resume"):
+        run.load()
+
+
+def test_ids_outside_the_vocabulary_are_refused(run: RunFolder) -> None:
+    path = run.path / "history.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(0, "s", [np.full(len(table), 12)]), path)
+    with pytest.raises(RunError, match=r"history\.parquet: a entity id lies outside the vocabulary of 12"):
+        run.load()
+
+
+def test_a_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot be made.*Choose another --out"):
+        RunFolder(tmp_path / "file" / "run").create(dated(), config())
+
+
+def test_weights_are_plain_and_loading_them_runs_nothing(run: RunFolder) -> None:
+    weights = load_file(run.path / "weights.safetensors")
+    model, _, _ = run.load()
+    assert weights.keys() == model.state_dict().keys()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in model.state_dict().items())
+    assert not [p for p in run.path.rglob("*") if p.suffix in (".pt", ".pth", ".pkl", ".ckpt")]
+
+
+def test_metrics_are_json(run: RunFolder) -> None:
+    run.save_metrics({"model": "x", "mrr": 1.5})
+    assert json.loads((run.path / "metrics.json").read_text()) == {"model": "x", "mrr": 1.5}

@@ -1,0 +1,112 @@
+"""A run is one TOML file: what stands in it, what is refused, and what wins."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tangokg.config import to_toml
+from tangokg.errors import ConfigError
+from tangokg.models import MODELS
+from tangokg.models.tango import TangoSettings
+from tangokg.train import RunConfig, TrainSettings, load_config, make_config
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_models_config_is_read_back_from_its_toml(name: str, tmp_path: Path) -> None:
+    train = TrainSettings(learning_rate=3e-7, checkpoint_seconds=1e9, device="cpu", precision="64-true")
+    config = RunConfig(name, MODELS[name].settings, train, seed=7)
+    path = tmp_path / "run.toml"
+    path.write_text(to_toml(config.to_tables()))
+    assert load_config(path) == config
+    assert make_config(tables=tomllib.loads(path.read_text())) == config
+
+
+def test_the_later_is_the_stronger() -> None:
+    tables = {"model": "tango-distmult", "seed": 3, "settings": {"dim": 7, "layers": 1}, "train": {"epochs": 5}}
+    texts = ["dim=9", "learning_rate=0.5", "train.patience=1", "settings.dropout=0", "solver=euler"]
+    config = make_config(tables=tables, assignments=texts, seed=4)
+    expected = TangoSettings(decoder="distmult", dim=9, layers=1, dropout=0.0, solver="euler")
+    assert config == RunConfig(
+        "tango-distmult", expected, TrainSettings(epochs=5, learning_rate=0.5, patience=1), seed=4
+    )
+    assert make_config(tables=tables).seed == 3
+    assert make_config().model == "tango-tucker"
+
+
+def test_the_paper_and_the_data_may_stand_in_a_config() -> None:
+    tables: dict[str, Any] = {"model": "frequency", "paper": {"mrr": 28.97}, "data": {"name": "ICEWS18"}, "clock": {}}
+    assert make_config(tables=tables).model == "frequency"
+
+
+def test_another_models_settings_are_left_behind(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text('model = "tango-tucker"\n[settings]\ndecoder = "tucker"\ndim = 7\n[train]\nepochs = 3\n')
+    config = load_config(path, model="recurrence")
+    assert (config.model, config.settings, config.train.epochs) == ("recurrence", MODELS["recurrence"].settings, 3)
+    assert load_config(path, model="tango-tucker").settings.dim == 7
+
+
+@pytest.mark.parametrize(
+    ("tables", "text"),
+    [
+        ({"model": "tango-tuker"}, r"unknown model 'tango-tuker'\. Did you mean .*tango-tucker"),
+        ({"model": ["x"]}, "unknown model"),
+        ({"model": 3}, "unknown model 3"),
+        ({"schema": 2}, r"schema 2 is not the one this version reads \(1\)"),
+        ({"trian": {}}, "unknown table or key 'trian'; expected model"),
+        ({"settings": 3}, r"\[settings\] must be a table, found 3"),
+        ({"train": "fast"}, r"\[train\] must be a table, found 'fast'"),
+        ({"train": {"epoch": 3}}, r"config \[train\]: unknown setting 'epoch'\. Did you mean epochs"),
+        ({"settings": {"dims": 3}}, r"config \[settings\]: unknown setting 'dims'\. Did you mean dim"),
+        ({"settings": {"dim": "200"}}, "dim must be int, found '200'"),
+        ({"train": {"learning_rate": "high"}}, "learning_rate must be float, found 'high'"),
+        ({"seed": 1.5}, "seed must be a whole number, found 1.5"),
+        ({"seed": True}, "seed must be a whole number"),
+    ],
+)
+def test_a_config_that_is_wrong_says_where(tables: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        make_config(tables=tables)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "text"),
+    [
+        ("learning_rat=1", r"unknown setting 'learning_rat'\. Did you mean learning_rate\?"),
+        ("dimm=1", r"unknown setting 'dimm'\. Did you mean dim\?"),
+        ("zzz=1", r"unknown setting 'zzz'\. Known: decoder, .*epochs"),
+        ("train.dim=1", "unknown setting 'dim'"),
+        ("other.dim=1", "unknown table 'other'; expected settings or train"),
+        ("dim=big", "dim must be int, found 'big'"),
+        ("dim=2024-01-01", "dim must be int"),
+        ("epochs=0", "epochs must be at least 1"),
+        ("dim", "expected key=value"),
+    ],
+)
+def test_an_assignment_that_is_wrong_says_why(assignment: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        make_config("tango-tucker", assignments=[assignment])
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1, found 0"),
+        ({"batch_windows": 0}, "batch_windows must be at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"patience": -1}, "patience must not be negative"),
+        ({"clip": -0.1}, "clip must not be negative"),
+        ({"weight_decay": -1.0}, "weight_decay must not be negative"),
+        ({"checkpoint_seconds": -1.0}, "checkpoint_seconds must not be negative"),
+        ({"device": "gpu"}, "device 'gpu' is unknown; choose one of auto, cpu, cuda, mps"),
+        ({"precision": "8"}, "precision '8' is unknown; choose one of 32-true"),
+    ],
+)
+def test_impossible_training_settings_are_refused(values: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        replace(TrainSettings(), **values)
