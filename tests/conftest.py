@@ -14,6 +14,8 @@ from tangokg.quads.vocabulary import Vocabulary
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries
 
+torch.set_num_threads(1)  # the tensors are small, and a second thread waits in a loop on a busy machine
+
 N, R = 12, 3
 NEWCOMERS = 2  # the last ids: they appear in the last third alone
 

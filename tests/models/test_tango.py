@@ -236,7 +236,7 @@ def test_the_solver_time_of_the_median_gap_is_step_time_and_later_facts_do_not_c
     facts = make_facts(2)
     part = build_timeline(facts.before(int(facts.t.max()) - 3))
     gaps = sorted(part.t.diff().tolist())
-    model = make_model(part, step_time=0.7)
+    model = make_model(part, step_time=0.7, identity=True)
     assert float(model.gap) == gaps[(len(gaps) - 1) // 2]
     windows = Windows(torch.tensor([1]), part.t[:1] + model.gap)
     untouched = int((~torch.isin(torch.arange(part.num_entities), part[0].o)).nonzero()[0, 0])

@@ -114,11 +114,12 @@ def test_the_loss_of_the_log_is_the_mean_over_queries_and_falls() -> None:
     assert [row["epoch"] for row in progress.log] == list(range(1, 13))
 
 
-def test_reporters_hear_of_steps_and_epochs() -> None:
+def test_reporters_hear_of_steps_and_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tangokg.train.loop.REPORT_SECONDS", 0.0)  # otherwise a few times a second
     heard = Heard()
     fit(make_dataset(1, snapshots=51), make_config(batch_windows=5), reporter=heard)
     assert heard.epochs == [1, 2]
-    assert heard.steps == [(20, 33), (33, 33)] * 2  # the steps that pass a multiple of 16
+    assert heard.steps == [(done, 33) for done in (5, 10, 15, 20, 25, 30, 33)] * 2
 
 
 def test_a_poisoned_weight_is_an_error_that_names_the_epoch() -> None:

@@ -28,6 +28,7 @@ class Killed(BaseException):
 
 def make_config(**train: Any) -> RunConfig:
     values: dict[str, Any] = {"epochs": EPOCHS, "device": "cpu", "checkpoint_seconds": 0.0, "learning_rate": 0.02}
+    values |= {"batch_windows": 1}
     settings = TangoSettings(decoder="tucker", dim=4, history=2, dropout=0.3, step_time=0.3)
     return RunConfig("tango-tucker", settings, TrainSettings(**(values | train)), seed=3)
 

@@ -125,7 +125,7 @@ def test_ids_outside_the_vocabulary_are_refused(run: RunFolder) -> None:
     path = run.path / "history.parquet"
     table = pq.read_table(path)
     pq.write_table(table.set_column(0, "s", [np.full(len(table), 12)]), path)
-    with pytest.raises(RunError, match=r"history\.parquet: a entity id lies outside the vocabulary of 12"):
+    with pytest.raises(RunError, match=r"history\.parquet: the id of a subject lies outside the vocabulary of 12"):
         run.load()
 
 

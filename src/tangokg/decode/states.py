@@ -15,7 +15,11 @@ Sparse = tuple[Tensor, Tensor, Tensor]  # (row, object, value) added to the logi
 
 
 def take_rows(table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """``table[rows]``, and ``table`` for every further use: their gradients meet in one (N, D) tensor, in place."""
+    """``table[rows]``, and ``table`` for every further use: their gradients meet in one (N, D) tensor.
+
+    They are added in place into the gradient of that further use, which must therefore be a product such as
+    :meth:`States.scores`, whose gradient is a tensor of its own.
+    """
     return _TakeRows.apply(table, rows)  # type: ignore[no-any-return, no-untyped-call]
 
 

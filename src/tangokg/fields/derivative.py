@@ -83,7 +83,7 @@ class Derivative(nn.Module):
         self.w, self.dropout, self.identity = w, dropout, identity
 
     def bind(
-        self, graph: Interval, h_rel: Tensor, time_unit: float, generator: torch.Generator | None = None
+        self, graph: Interval, h_rel: Tensor, time_unit: float | Tensor, generator: torch.Generator | None = None
     ) -> TangoField:
         """The field of one interval; ``h_rel`` is (2R, D), ``time_unit`` the solver time of one unit of the data's.
 

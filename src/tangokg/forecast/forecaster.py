@@ -146,7 +146,8 @@ class Forecaster:
         return len(added)
 
     def _read(self, events: Any, options: dict[str, Any]) -> Quadruples:
-        if self.facts.clock.origin is not None:
+        is_table = not isinstance(events, str | Path) or Path(events).is_file()
+        if is_table and self.facts.clock.origin is not None:
             options = {"unit": self.facts.clock.unit, **options}
         return read_events(events, **options)
 

@@ -11,21 +11,23 @@ from tangokg.models.growth import grow_by_mean
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
+START = (0.6, 0.2, 0.4, 2.0)  # a, c, b, log tau
+GAIN = 5.0
+
 
 class CopyLogits(nn.Module):
-    r"""How lately and how often a fact was seen, weighed for each relation (docs/maths.md, row M10).
+    r"""How lately and how often a fact was seen, weighed for each relation (docs/maths.md, row M15).
 
-    .. math:: x_o = a_r \, e^{-\mathrm{age} / \tau_r} + c_r \log(1 + \mathrm{count}) + b_r
+    .. math:: x_o = 5 \, (a_r \, e^{-\mathrm{age} / \tau_r} + c_r \log(1 + \mathrm{count}) + b_r)
 
     for the objects o that stood with (s, r) in the known snapshots, 0 for all others; the age of the last occurrence
-    counts in median gaps between snapshots. At first all weights are 0: the logits are those of the decoder alone.
+    counts in median gaps between snapshots. The factor lets these few weights learn as fast as the many of the decoder.
+    At the start the model is a counter, and the decoder learns what counting leaves over.
     """
 
     def __init__(self, num_labels: int) -> None:
         super().__init__()
-        self.weights = nn.Parameter(torch.zeros(num_labels, 4))  # (2R, 4): a, c, b, log tau
-        with torch.no_grad():
-            self.weights[:, 3] = 2.0
+        self.weights = nn.Parameter(torch.tensor(START).repeat(num_labels, 1))  # (2R, 4)
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, gap: Tensor) -> Sparse:
         occurrences = occurrences_of(timeline)
@@ -37,4 +39,4 @@ class CopyLogits(nn.Module):
         of_row = weights.index_select(0, queries.r.index_select(0, past.row))  # (P, 4)
         recency, frequency, bias, log_tau = of_row.unbind(1)
         value = recency * torch.exp(-age * torch.exp(-log_tau)) + frequency * torch.log1p(past.count) + bias  # (P,)
-        return past.row, past.o, value
+        return past.row, past.o, GAIN * value

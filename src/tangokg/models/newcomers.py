@@ -13,7 +13,7 @@ from tangokg.snapshots.windows import Windows
 
 
 def prototypes(timeline: Timeline, table: Tensor) -> tuple[Tensor, Tensor]:
-    r"""What the objects of each relation look like: ``(prior (D,), prototype (2R, D))`` (docs/maths.md, row M9).
+    r"""What the objects of each relation look like: ``(prior (D,), prototype (2R, D))`` (docs/maths.md, row M14).
 
     .. math:: c_r = \frac{1}{|E_r|} \sum_{(s, r, o) \in E_r} e_o, \qquad c = \frac{1}{|E|} \sum_{(s, r, o) \in E} e_o
 

@@ -34,8 +34,8 @@ class TangoSettings:
     history: int = 4  # k, observed snapshots in a window
     transition: float = 1.0  # w, weight of the transition layer; 0 leaves it out
     step_time: float = 1.0  # solver time of the median gap between training snapshots; paper: scale / number of steps
-    dropout: float = 0.3  # on aggregated messages and in the decoder
-    identity: bool = True  # the state itself is part of its derivative, as in the paper
+    dropout: float = 0.4  # on aggregated messages and in the decoder; paper: 0.3
+    identity: bool = False  # the state itself is part of its derivative; paper: it is
     normalise: bool = False  # states of length 1 at the start and after each interval; paper: not
     newcomers: float = 0.0  # share of entities that a training step treats as newcomers; paper: none
     copying: bool = False  # logits for what stood with (s, r) before; paper: not
@@ -137,7 +137,7 @@ class Tango(Model):
         self, z: Tensor, block: Block, relations: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
-        method, time_unit = self.settings.method(), self.settings.step_time / float(self.gap)
+        method, time_unit = self.settings.method(), self.settings.step_time / self.gap.double()
         factor = z.new_ones(len(block))
         for interval in block.intervals:
             field = self.derivative.bind(interval, relations, time_unit, generator)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tangokg.config import read_toml
 from tangokg.errors import DataError
 from tangokg.quads.clock import Clock
 from tangokg.quads.tables import decode_text, read_bytes
@@ -25,7 +26,7 @@ def read_folder(path: str | Path, *, clock: Clock | None = None, name: str | Non
     folder = Path(path)
     if find_file(folder, "train.txt") is None:
         raise DataError(f"{folder}: no benchmark folder: expected train.txt or train.txt.gz in it.")
-    clock = clock or Clock("step")
+    clock = clock or _read_clock(folder)
     rows, lines = zip(*(_read_part(folder, part) for part in PARTS), strict=True)
     if len(rows[0]) == 0:
         raise DataError(f"{folder / 'train.txt'}: no facts; expected lines of subject, relation, object and time.")
@@ -37,6 +38,17 @@ def read_folder(path: str | Path, *, clock: Clock | None = None, name: str | Non
     _check_order([train, valid, test])
     notes = tuple(f"there is no {part} part" for part in PARTS if find_file(folder, f"{part}.txt") is None)
     return Dataset(train, valid, test, name=name or folder.resolve().name, notes=notes)
+
+
+def _read_clock(folder: Path) -> Clock:
+    """What ``clock.toml`` says (unit, origin, step), where there is one; plain steps else."""
+    path = folder / "clock.toml"
+    if not path.is_file():
+        return Clock("step")
+    try:
+        return Clock(**read_toml(path))
+    except TypeError as error:
+        raise DataError(f"{path}: expected unit, origin and step ({error}).") from None
 
 
 def find_file(folder: Path, name: str) -> Path | None:

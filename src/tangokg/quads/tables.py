@@ -50,7 +50,7 @@ def read_table(source: Any, *, columns: Mapping[str, str] | None = None, unit: s
     ``columns`` maps the roles subject, relation, object and time (or start and end) to column names where these do not
     speak for themselves; ``unit`` is what one step of time is (dates: day).
     """
-    opened = _open_file(Path(source)) if isinstance(source, str | Path) else _open_object(source)
+    opened = open_table(source)
     chosen = find_columns(opened.table.column_names, columns, opened.place)
     if len(opened.table) == 0:
         raise DataError(f"{opened.place}: the table holds column names but no facts; expected at least one row.")
@@ -102,6 +102,11 @@ def _names(opened: Source, column: str, role: str) -> pa.Array:
         where = opened.locate(int(np.argmax(empty)))
         raise DataError(f"{where}: the {role} is empty; expected a name. Fill it in or take the row out.")
     return pa.concat_arrays(trimmed.chunks)
+
+
+def open_table(source: Any) -> Source:
+    """The rows of a file (a path) or of a table object, as they are."""
+    return _open_file(Path(source)) if isinstance(source, str | Path) else _open_object(source)
 
 
 def _open_object(source: Any) -> Source:

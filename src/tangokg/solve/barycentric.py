@@ -1,4 +1,4 @@
-r"""Interpolation in time through Chebyshev nodes of the second kind (docs/maths.md, row M9).
+r"""Interpolation in time through Chebyshev nodes of the second kind (docs/maths.md, row M11).
 
 .. math::
     t_j = t_0 + (t_1 - t_0) \sin^2 \frac{\pi j}{2 (n - 1)}, \qquad

@@ -1,4 +1,4 @@
-r"""Three gradients of z(t1) with respect to z(t0) and the field's tensors θ (docs/maths.md, rows M8, M9).
+r"""Three gradients of z(t1) with respect to z(t0) and the field's tensors θ (docs/maths.md, rows M10, M11).
 
 ``direct`` differentiates the steps of the solver. The other two integrate, back from t1,
 

@@ -23,7 +23,7 @@ def integrate(
 
 @dataclass(frozen=True)
 class FixedGrid:
-    """Steps of equal length inside each interval between neighbouring times (docs/maths.md, row M7)."""
+    """Steps of equal length inside each interval between neighbouring times (docs/maths.md, row M9)."""
 
     tableau: Tableau
     steps: int

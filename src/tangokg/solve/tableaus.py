@@ -1,4 +1,4 @@
-"""Explicit Runge-Kutta methods as Butcher tableaus (docs/maths.md, row M7)."""
+"""Explicit Runge-Kutta methods as Butcher tableaus (docs/maths.md, row M9)."""
 
 from __future__ import annotations
 

@@ -26,6 +26,8 @@ from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors,
 from tangokg.train.memory import check_memory, keep_freed_memory
 from tangokg.train.settings import RunConfig, TrainSettings
 
+REPORT_SECONDS = 0.25  # at least this long between two reports within an epoch
+
 
 class Interrupted(TangoError):
     """Training was asked to stop; a checkpoint was written where there is a folder for it."""
@@ -166,6 +168,7 @@ class _Session:
         self.best: dict[str, Tensor] = {}
         self.clock = time.monotonic()  # when seconds were last added up
         self.saved = time.monotonic()
+        self.reported = 0.0
 
     def load(self) -> None:
         assert self.checkpoint is not None
@@ -208,9 +211,10 @@ class _Session:
         for target in left.split(self.settings.batch_windows) if len(left) else ():
             self._step(target.to(device), totals)
             self.progress.position += len(target)
-            if self.reporter is not None and self.progress.position % 16 < len(target):
+            if self.reporter is not None and time.monotonic() - self.reported > REPORT_SECONDS:
                 self._read(totals)
                 self.reporter.step(self.progress, self.settings, len(self.order))
+                self.reported = time.monotonic()
             if asked():
                 self._read(totals)
                 self.save()
@@ -241,8 +245,7 @@ class _Session:
             raise TrainingError(
                 f"the loss is not a number any more (epoch {self.progress.epoch + 1}, snapshot "
                 f"{self.progress.position} of {len(self.order)}). Take a smaller learning rate (--set learning_rate="
-                f"{self.settings.learning_rate / 3:.1g}) or shorter intervals (--set step_time=...); the last "
-                f"checkpoint before it is kept."
+                f"{self.settings.learning_rate / 3:.1g}) or shorter intervals (--set step_time=...)."
             )
         self.progress.loss_sum += loss
         self.progress.queries += int(queries)

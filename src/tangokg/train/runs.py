@@ -90,7 +90,7 @@ class RunFolder:
         if not self.finished:
             raise RunError(
                 f"{self.path}: the run is not finished (no weights.safetensors). "
-                f"Go on with `tango train {dataset.name} --out {self.path} --resume`."
+                f"Go on with `tango train --out {self.path} --resume`."
             )
         weights, _ = load_tensors(self.path / "weights.safetensors")
         model = build_model(config, build_timeline(dataset.past))
@@ -145,10 +145,12 @@ def _read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Datas
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path}: damaged or not of this form ({error}).") from None
     facts = Quadruples(s, r, o, t, vocab, clock)
-    sizes = (("entity", facts.s, vocab.num_entities), ("entity", facts.o, vocab.num_entities))
-    for kind, ids, size in (*sizes, ("relation", facts.r, vocab.num_relations)):
+    sizes = (("a subject", facts.s, vocab.num_entities), ("an object", facts.o, vocab.num_entities))
+    for kind, ids, size in (*sizes, ("a relation", facts.r, vocab.num_relations)):
         if len(ids) and not 0 <= ids.min() <= ids.max() < size:
-            raise RunError(f"{path}: a {kind} id lies outside the vocabulary of {size}; the run folder is damaged.")
+            raise RunError(
+                f"{path}: the id of {kind} lies outside the vocabulary of {size}; the run folder is damaged."
+            )
     train, valid, test, before, after = (facts.select(part == i) for i in range(len(PARTS)))
     return Dataset(
         train, valid, test, name, before=before if len(before) else None, after=after if len(after) else None

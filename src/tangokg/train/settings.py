@@ -21,7 +21,7 @@ class TrainSettings:
     epochs: int = 60  # at most
     patience: int = 6  # epochs without a better validation MRR before training stops; 0: never
     learning_rate: float = 1e-3  # of Adam
-    batch_windows: int = 1  # target snapshots in one step
+    batch_windows: int = 2  # target snapshots in one step
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     weight_decay: float = 0.0  # of Adam
     device: str = "auto"  # auto, cpu, cuda, mps

@@ -1,0 +1,88 @@
+"""The commands of ``tango`` and what its help says; whatever is heavy is imported inside a command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tangokg.cli import asking, data, demo, doctor, evaluation, training
+from tangokg.cli.output import Output
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\n\n".join(["Examples:", *lines])
+
+
+app = typer.Typer(
+    name="tango",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Forecast links on temporal knowledge graphs: dated facts in, ranked answers with probabilities out.",
+    epilog=examples("tango demo", "tango train events.csv --out runs/events", "tango forecast runs/events Alice calls"),
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from tangokg import __version__
+
+        typer.echo(f"tango {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def tango(
+    ctx: typer.Context,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors alone. May stand anywhere.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Further tables; tracebacks of errors. May stand anywhere.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    ctx.obj = ctx.obj or Output()
+    ctx.obj.quiet, ctx.obj.verbose = quiet, verbose
+
+
+app.command(
+    epilog=examples(
+        "tango train events.csv --column subject=actor --column object=target",
+        "tango train ICEWS14s --model tango-distmult --set dim=100 --out runs/small",
+        "tango train events.csv --out runs/events --resume",
+    )
+)(training.train)
+app.command(
+    epilog=examples(
+        "tango evaluate runs/events",
+        "tango evaluate runs/events --horizon 1-8 --json",
+        "tango evaluate runs/events --split valid --by relation",
+    )
+)(evaluation.evaluate)
+app.command(
+    epilog=examples(
+        "tango forecast runs/events 'Xi Jinping' 'Make a visit' --at 2014-11-26",
+        "tango forecast runs/events '?' 'Make a visit' Japan --top 3",
+        "tango forecast runs/events --queries questions.csv --out answers.parquet",
+    )
+)(asking.forecast)
+app.command(epilog=examples("tango demo", "tango demo --seed 7 --out runs/demo"))(demo.demo)
+app.command(epilog=examples("tango doctor", "tango doctor --json"))(doctor.doctor)
+
+sets = typer.Typer(no_args_is_help=True, help="Known data sets, what is in a set, and tables into benchmark folders.")
+sets.command("list", epilog=examples("tango data list"))(data.list_known)
+sets.command("get", epilog=examples("tango data get YAGO", "tango data get YAGO --to data"))(data.get)
+sets.command("inspect", epilog=examples("tango data inspect events.csv", "tango data inspect ICEWS14s --json"))(
+    data.inspect_data
+)
+sets.command(
+    "import",
+    epilog=examples(
+        "tango data import events.csv data/events",
+        "tango data import terms.csv data/terms --unit year --column start=from",
+    ),
+)(data.import_table)
+app.add_typer(sets, name="data", epilog=examples("tango data list", "tango data inspect events.csv"))

@@ -1,0 +1,118 @@
+"""``tango forecast``: questions by name, one at a time or a table of them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tangokg.cli.options import Columns, Json, Run, parse_columns
+from tangokg.cli.output import Output, bar, make_table
+from tangokg.errors import DataError
+
+if TYPE_CHECKING:
+    from tangokg.forecast import Forecast
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+def forecast(
+    ctx: typer.Context,
+    run: Run,
+    subject: Annotated[str | None, typer.Argument(help="Who acts; '?' asks for it.", show_default=False)] = None,
+    relation: Annotated[str | None, typer.Argument(help="What is done; '?' asks for it.", show_default=False)] = None,
+    object: Annotated[
+        str | None, typer.Argument(help="To whom; without it, it is asked for.", show_default=False)
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="A date or number; else one usual gap after the last fact.", show_default=False
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many answers.")] = 10,
+    observe: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Facts to know as well, new names included. Can be repeated."),
+    ] = None,
+    column: Columns = None,
+    queries: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A table of questions: subject, relation, object, time.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where their answers go: .csv, .tsv or .parquet.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Name the likeliest completions of a fact, with probabilities and how often each was seen before."""
+    output: Output = ctx.obj
+    _check(subject, relation, queries, out)
+    from tangokg.forecast import load
+
+    forecaster = load(run)
+    for path in observe or []:
+        if not path.is_file():
+            raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
+        added = forecaster.observe(path, **({"columns": parse_columns(column)} if column else {}))
+        output.say(f"{added:,} new facts of {path} are known now; the run itself is as it was.")
+    if queries is not None:
+        _write(output, forecaster.forecast_table(queries, at=at, top=top), out, as_json)
+        return
+    answer = forecaster.forecast(subject, relation, object, at=at, top=top)
+    if as_json:
+        output.json(answer.to_dict())
+    else:
+        output.show(answers_table(answer))
+
+
+def _check(subject: str | None, relation: str | None, queries: Path | None, out: Path | None) -> None:
+    """One question or a file of them; what is wrong here is told before the run is loaded."""
+    if queries is not None and subject is not None:
+        raise DataError(f"give a question ({subject!r} ...) or --queries {queries}, not both.")
+    if queries is None and (subject is None or relation is None):
+        raise DataError("a question needs a SUBJECT and a RELATION ('?' for what is asked), or give --queries FILE.")
+    if out is not None and queries is None:
+        raise DataError("--out goes with --queries; a single answer is printed (--json for programs).")
+    if out is not None and out.suffix.casefold() not in SUFFIXES:
+        raise DataError(f"{out}: cannot tell the format from {out.suffix!r}; expected one of {', '.join(SUFFIXES)}.")
+
+
+def answers_table(answer: Forecast, happened: frozenset[str] | None = None) -> Any:
+    """The answers with bars; with ``happened``, the names that turned out true are ticked."""
+    rows = []
+    for place, candidate in enumerate(answer.answers, 1):
+        times = "once" if candidate.seen == 1 else f"{candidate.seen} times"
+        seen = f"seen {times}, last {candidate.last}" if candidate.seen else "never seen before"
+        row = [f"{place}", candidate.name, f"{candidate.probability:6.1%}", bar(candidate.probability), seen]
+        if happened is not None:
+            row.append("yes" if candidate.name in happened else "")
+        rows.append(row)
+    columns = ("", answer.asked, "probability", "", "before", *(["happened"] if happened is not None else []))
+    return make_table(f"({answer.subject}, {answer.relation}, {answer.object}) at {answer.at}", columns, rows, left=6)
+
+
+def _write(output: Output, answers: Any, out: Path | None, as_json: bool) -> None:
+    """A table of answers: to a file, all of it or nothing, or to standard output."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from tangokg.train.checkpoint import write_atomically
+
+    if out is not None:
+        sink = pa.BufferOutputStream()
+        if out.suffix.casefold() == ".parquet":
+            pa.parquet.write_table(answers, sink)
+        else:
+            tabs = pa.csv.WriteOptions(delimiter="\t" if out.suffix.casefold() == ".tsv" else ",")
+            pa.csv.write_csv(answers, sink, tabs)
+        write_atomically(out, sink.getvalue().to_pybytes())
+        output.say(f"{len(answers):,} answers are in {out}.")
+    if as_json:
+        output.json(answers.to_pylist())
+    elif out is None:
+        text = io.BytesIO()
+        pa.csv.write_csv(answers, text)
+        typer.echo(text.getvalue().decode(), nl=False)

@@ -1,0 +1,178 @@
+"""``tango data``: known sets, what is in a set, and tables into benchmark folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tangokg.cli.options import (
+    Columns,
+    Data,
+    Json,
+    Reading,
+    TestFrom,
+    TrainShare,
+    Unit,
+    ValidFrom,
+    ValidShare,
+    parse_columns,
+)
+from tangokg.cli.output import Output, bar, make_table, sparkline
+from tangokg.errors import DataError
+
+BINS = 60  # blocks of the line of facts over time
+TOP = 10  # relations shown; with -v and --json all
+
+
+def list_known(ctx: typer.Context, as_json: Json = False) -> None:
+    """List the known data sets, with what they hold and where they are."""
+    output: Output = ctx.obj
+    found = known_sets()
+    if as_json:
+        output.json(found)
+        return
+    rows = [
+        [
+            row["name"],
+            row["about"],
+            row["found"] or f"tango data get {row['name']}",
+            *(f"{row[key]:,}" for key in ("facts", "entities", "relations", "times")),
+            row["unit"],
+        ]
+        for row in found
+    ]
+    columns = ("name", "what it is", "where, or how to get it", "facts", "entities", "relations", "times", "unit")
+    output.show(make_table("Known data sets", columns, rows, left=3))
+
+
+def known_sets() -> list[dict[str, Any]]:
+    """Each known set with its counts, and the folder where it was found, if any."""
+    from tangokg.quads import KNOWN, data_folders
+    from tangokg.quads.folders import find_file
+
+    rows = []
+    for known in KNOWN.values():
+        folders = [place / known.name for place in data_folders() if find_file(place / known.name, "train.txt")]
+        rows.append(
+            {
+                "name": known.name,
+                "about": known.about,
+                "facts": sum(known.rows.values()),
+                "entities": known.entities,
+                "relations": known.relations,
+                "times": known.timestamps,
+                "unit": known.clock.unit,
+                "found": str(folders[0]) if folders else None,
+            }
+        )
+    return rows
+
+
+def get(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="A known set, as `tango data list` names it.", show_default=False)],
+    to: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to put it; else the cache directory.", show_default=False)
+    ] = None,
+) -> None:
+    """Download a known data set, check its sums, and put it where it is found by name."""
+    from tangokg.quads import cache_folder, data_folders, download
+
+    output: Output = ctx.obj
+    folder = to or cache_folder()
+    with output.progress("downloading") as progress:
+        task = progress.task_ids[0]
+        place = download(
+            name,
+            folder,
+            lambda file, done, total: progress.update(task, description=file, completed=done, total=total),
+        )
+    output.show(str(place))
+    if folder not in data_folders():
+        output.say(f"Use it by its path, or set TANGOKG_DATA to {folder} to find it by name.")
+
+
+def inspect_data(
+    ctx: typer.Context, data: Data, column: Columns = None, unit: Unit = None, as_json: Json = False
+) -> None:
+    """Count what is in a data set: facts, distinct ones, times, names, and what training would never see."""
+    from tangokg.cli.sources import read_source
+
+    output: Output = ctx.obj
+    dataset = read_source(data, Reading(parse_columns(column), unit))
+    found = _inspect(dataset)
+    if as_json:
+        output.json(found)
+        return
+    title = (
+        f"{found['name']}: {found['entities']:,} entities ({found['entities_used']:,} in facts), "
+        f"{found['relations']:,} relations ({found['relations_used']:,}), {found['timestamps']:,} times, "
+        f"counted in {found['unit']}s"
+    )
+    columns = ("part", "first", "last", "facts", "distinct", "times", "new entities", "facts with one", "share")
+    output.show(make_table(title, columns, [_part_row(n, p) for n, p in found["parts"].items()], left=3))
+    shown = found["facts_by_relation"][: None if output.verbose else TOP]
+    most = shown[0]["facts"]
+    rows = [[row["relation"], bar(row["facts"] / most), f"{row['facts']:,}"] for row in shown]
+    output.show(make_table(f"Relations, the {len(shown)} most frequent", ("relation", "", "facts"), rows, left=2))
+    output.show(f"Facts over time  {sparkline(_over_time(dataset))}")
+    for note in found["notes"]:
+        output.say(f"note: {note}")
+
+
+def _inspect(dataset: Any) -> dict[str, Any]:
+    """The counts of the library, and how often each relation stands."""
+    import numpy as np
+
+    from tangokg.quads import inspect
+
+    counts = np.bincount(dataset.facts.r, minlength=dataset.vocab.num_relations)
+    order = np.argsort(-counts, kind="stable")
+    relations = [{"relation": dataset.vocab.relations[r], "facts": int(counts[r])} for r in order if counts[r]]
+    return inspect(dataset) | {"facts_by_relation": relations}
+
+
+def _part_row(name: str, part: dict[str, Any]) -> list[str]:
+    counts = ("facts", "distinct", "timestamps", "unseen_entities", "facts_with_unseen_entity")
+    share = f"{part['share_with_unseen_entity']:.1%}"
+    return [name, part["first"] or "", part["last"] or "", *(f"{part[key]:,}" for key in counts), share]
+
+
+def _over_time(dataset: Any) -> list[float]:
+    import numpy as np
+
+    t = dataset.facts.t - dataset.facts.t.min()
+    counts: list[float] = np.histogram(t, bins=int(min(BINS, t.max() + 1)))[0].tolist()
+    return counts
+
+
+def import_table(
+    ctx: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, TSV or Parquet table.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make.", show_default=False)],
+    column: Columns = None,
+    unit: Unit = None,
+    train_share: TrainShare = None,
+    valid_share: ValidShare = None,
+    valid_from: ValidFrom = None,
+    test_from: TestFrom = None,
+) -> None:
+    """Turn a table of dated facts, or of facts with a start and an end, into a benchmark folder."""
+    from tangokg.cli.importing import count_rows, write_folder
+    from tangokg.cli.sources import read_source, tell
+
+    output: Output = ctx.obj
+    if not Path(source).is_file():
+        raise DataError(f"{source}: no such file: expected a CSV, TSV or Parquet table of dated facts.")
+    reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
+    dataset = read_source(source, reading)
+    tell(output, dataset)
+    rows = count_rows(Path(source))
+    if rows != len(dataset.facts):
+        output.say(
+            f"{rows:,} facts with a start and an end became {len(dataset.facts):,}, one for each {dataset.clock.unit}."
+        )
+    write_folder(dataset, folder)
+    output.show(str(folder))

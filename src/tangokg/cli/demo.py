@@ -1,0 +1,138 @@
+"""``tango demo``: the built-in world, TANGO trained on it, and what it comes to beside counters and the oracle."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tangokg.cli.asking import answers_table
+from tangokg.cli.options import Json, Seed
+from tangokg.cli.output import Output, make_table
+from tangokg.cli.training import fit_shown
+
+if TYPE_CHECKING:
+    from tangokg.forecast import Forecast, Forecaster
+    from tangokg.quads.world import World
+    from tangokg.train import RunConfig
+
+COUNTERS = ("copy-last", "frequency", "recurrence")
+
+
+def demo_config(seed: int = 0) -> RunConfig:
+    """The preset of the demo."""
+    from tangokg.train import make_config
+
+    tables: dict[str, Any] = {
+        "settings": {"dim": 64, "layers": 1, "history": 8, "step_time": 0.3, "dropout": 0.2},
+        "train": {"epochs": 25, "patience": 5, "learning_rate": 0.003, "batch_windows": 2, "device": "cpu"},
+    }
+    return make_config("tango-distmult", tables, seed=seed)
+
+
+def demo(
+    ctx: typer.Context,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="Keep the run in this folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate a small world, train TANGO on it, and compare it with counters and with the truth."""
+    import torch
+
+    from tangokg.quads.world import make_world
+
+    torch.set_num_threads(1)  # the tensors are small: on a busy machine a second thread made it 30 times slower
+    run_demo(ctx.obj, make_world(seed), demo_config(seed), out, as_json)
+
+
+def run_demo(output: Output, world: World, config: RunConfig, out: Path | None, as_json: bool) -> None:
+    """The demo on any world with any settings."""
+    from tangokg.cli.sources import tell
+
+    output.say("The built-in world: invented actors with known laws (python -m pydoc tangokg.quads.world).")
+    tell(output, world.dataset)
+    again = ["tango", "train", "--out", str(out), "--resume"]
+    tango = fit_shown(output, world.dataset, config, out, again)
+    compared = _compare(world, tango)
+    asked = _questions(world, tango)
+    if as_json:
+        output.json({"compared": compared, "forecasts": [answer.to_dict() for _, answer, _ in asked]})
+        return
+    output.show(_comparison(compared))
+    for who, answer, happened in asked:
+        output.say()
+        output.say(f"{who}:", style="bold")
+        output.show(answers_table(answer, happened))
+    _what_next(output, asked[-1][1], out)
+
+
+def _compare(world: World, tango: Forecaster) -> list[dict[str, Any]]:
+    """Every model on the test part, all queries and those with a newcomer, by time-aware MRR."""
+    from tangokg.forecast import Forecaster
+    from tangokg.models.oracle import Oracle
+    from tangokg.rank import inductive
+    from tangokg.snapshots.timeline import build_timeline
+    from tangokg.train import build_model, make_config
+
+    dataset, past = world.dataset, build_timeline(world.dataset.past)
+    models = {tango.config.model: tango, "oracle": Forecaster(Oracle(world), dataset, tango.config)}
+    for config in map(make_config, COUNTERS):
+        models[config.model] = Forecaster(build_model(config, past), dataset, config)
+    newcomers = inductive(tango.seen)
+    compared = []
+    for name, forecaster in models.items():
+        everyone, new = forecaster.evaluate(), forecaster.evaluate(protocol=newcomers)
+        compared.append(
+            {
+                "model": name,
+                **everyone["time-aware"].to_dict(),
+                "queries": everyone.queries,
+                "newcomers_mrr": new["time-aware"].mrr,
+                "newcomers_queries": new.queries,
+            }
+        )
+    return sorted(compared, key=lambda row: -row["mrr"])
+
+
+def _comparison(compared: list[dict[str, Any]]) -> Any:
+    rows = [
+        [row["model"], *(f"{row[key]:.2f}" for key in ("mrr", "hits@1", "hits@3", "hits@10", "newcomers_mrr"))]
+        for row in compared
+    ]
+    title = (
+        f"The test part, time-aware, in per cent: {compared[0]['queries']:,} queries, "
+        f"{compared[0]['newcomers_queries']:,} of them with a newcomer. Nobody can beat the oracle."
+    )
+    return make_table(title, ("model", "MRR", "Hits@1", "Hits@3", "Hits@10", "MRR, newcomers"), rows)
+
+
+def _questions(world: World, tango: Forecaster) -> list[tuple[str, Forecast, frozenset[str]]]:
+    """What the most active newcomer of the test part, and the most active other, did last, from the days before."""
+    import numpy as np
+
+    facts, newcomer = world.dataset.test, world.since > 0
+    names, relations = facts.vocab.entities, facts.vocab.relations
+    asked = []
+    for who, among in (("A newcomer, whom training never saw", newcomer), ("One who was always there", ~newcomer)):
+        own = facts.select(among[facts.s])
+        if not len(own):
+            continue
+        own = own.select(own.s == np.bincount(own.s).argmax())
+        own = own.select(own.r == np.bincount(own.r).argmax())
+        last = own.select(own.t == own.t.max())
+        answer = tango.forecast(names[last.s[0]], relations[last.r[0]], at=int(last.t[0]), top=5)
+        asked.append((who, answer, frozenset(names[o] for o in last.o)))
+    return asked
+
+
+def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:
+    output.say()
+    output.say("Next:")
+    if out is None:
+        output.say("  tango demo --out runs/demo           keep the run, to ask it more")
+    else:
+        output.say(f"  {shlex.join(['tango', 'forecast', str(out), answer.subject, answer.relation])}")
+        output.say(f"  {shlex.join(['tango', 'evaluate', str(out), '--horizon', '1-8'])}")
+    output.say("  tango train events.csv               the same with facts of your own")

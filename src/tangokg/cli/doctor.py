@@ -1,0 +1,94 @@
+"""``tango doctor``: what this machine and this installation have."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from importlib import metadata
+from typing import Any
+
+import typer
+
+from tangokg.cli.options import Json
+from tangokg.cli.output import Output, make_table
+
+
+def doctor(ctx: typer.Context, as_json: Json = False) -> None:
+    """Print versions, device, memory, where data are looked for, and which extras are installed."""
+    output: Output = ctx.obj
+    found = examine()
+    if as_json:
+        output.json(found)
+        return
+    rows = []
+    for subject, values in found.items():
+        for place, (name, value) in enumerate(values.items()):
+            rows.append([subject if place == 0 else "", name, _text(value)])
+    output.show(make_table("tango doctor", ("", "", ""), rows, left=3))
+
+
+def examine() -> dict[str, dict[str, Any]]:
+    """Subject -> name -> value."""
+    from tangokg import __version__
+    from tangokg.cli.data import known_sets
+    from tangokg.quads import cache_folder, data_folders
+
+    core, extras = _requirements()
+    versions = {"tangokg": __version__, "python": sys.version.split()[0]} | {name: _installed(name) for name in core}
+    places = {str(place): "there" if place.is_dir() else "not there" for place in data_folders()}
+    return {
+        "versions": versions,
+        "machine": _machine(),
+        "extras": {extra: _extra(extra, names) for extra, names in extras.items()},
+        "data looked for in": places,
+        "cache": {"folder": str(cache_folder())},
+        "known sets": {known["name"]: known["found"] or "not here" for known in known_sets()},
+    }
+
+
+def _machine() -> dict[str, Any]:
+    import torch
+
+    from tangokg.train.memory import free_bytes
+
+    cuda = torch.cuda.is_available()
+    device = torch.device("cuda" if cuda else "mps" if torch.backends.mps.is_available() else "cpu")
+    free, on_device = free_bytes(torch.device("cpu")), free_bytes(device) if cuda else None
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "system": platform.platform(),
+        "device": f"{device} ({torch.cuda.get_device_name()})" if cuda else str(device),
+        "device memory, GiB free": None if on_device is None else round(on_device / 2**30, 1),
+        "cores": usable,
+        "threads": torch.get_num_threads(),
+        "memory, GiB free": None if free is None else round(free / 2**30, 1),
+    }
+
+
+def _requirements() -> tuple[list[str], dict[str, list[str]]]:
+    """The distributions that the package needs, and those of each extra."""
+    core: list[str] = []
+    extras: dict[str, list[str]] = {}
+    for line in metadata.requires("tangokg") or []:
+        name = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
+        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", line)
+        (extras.setdefault(extra[1], []) if extra else core).append(name)
+    return core, extras
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _extra(extra: str, names: list[str]) -> str:
+    missing = [name for name in names if _installed(name) is None]
+    return f"missing {', '.join(missing)}: pip install 'tangokg[{extra}]'" if missing else "installed"
+
+
+def _text(value: Any) -> str:
+    return "-" if value is None else str(value)

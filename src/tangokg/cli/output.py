@@ -1,0 +1,127 @@
+"""What people and programs see: results on standard output, everything else beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.progress import Progress
+
+WIDE = 200  # columns where there is no terminal: lines are for programs, and are not folded
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+class Output:
+    """Results go to standard output; notes, progress and errors to standard error, so that results can be piped."""
+
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        self.words = tuple(words)  # as the user wrote them
+        self.verbose = False
+        self.quiet = False
+        self._consoles: dict[str, Console] = {}
+
+    @property
+    def results(self) -> Console:
+        """What was asked for."""
+        return self._console("results")
+
+    @property
+    def notes(self) -> Console:
+        """What helps to follow; silent with ``--quiet``."""
+        return self._console("notes")
+
+    def _console(self, kind: str) -> Console:
+        """Made when first used: rich takes a while to import."""
+        if kind not in self._consoles:
+            from rich.console import Console
+
+            stream = sys.stdout if kind == "results" else sys.stderr
+            width = None if stream.isatty() or "COLUMNS" in os.environ else WIDE
+            quiet = self.quiet and kind == "notes"
+            self._consoles[kind] = Console(stderr=kind != "results", width=width, quiet=quiet, highlight=False)
+        return self._consoles[kind]
+
+    def show(self, renderable: Any) -> None:
+        """Print a result; a text as it is, on one line."""
+        from rich.text import Text
+
+        if isinstance(renderable, str):
+            self.results.print(Text(renderable), soft_wrap=True)
+        else:
+            self.results.print(renderable)
+
+    def json(self, value: Any) -> None:
+        """Print a result for a program."""
+        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def say(self, text: str = "", style: str = "") -> None:
+        """Print a note; brackets in names are no markup."""
+        from rich.text import Text
+
+        self.notes.print(Text(text, style=style), soft_wrap=True)
+
+    def complain(self, text: str) -> None:
+        """Print an error, one paragraph, never folded."""
+        from rich.text import Text
+
+        self._console("errors").print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+
+    def fail(self, text: str, status: int) -> int:
+        """Print an error, with the traceback of the exception under way where the user wants to see it."""
+        if self.verbose:
+            import traceback
+
+            sys.stderr.write(traceback.format_exc())
+        self.complain(text)
+        return status
+
+    def progress(self, what: str) -> AbstractContextManager[Progress]:
+        """A bar that goes away when it is done; nothing without a terminal."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
+        bar = Progress(*columns, console=self.notes, transient=True, disable=not self.notes.is_terminal)
+        bar.add_task(what, total=None)
+        return bar
+
+
+def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Group:
+    """A table whose first ``left`` columns hold text and whose others hold numbers; brackets are no markup."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return Group(Text(title, style="bold"), table)
+
+
+def figures(summary: Mapping[str, float]) -> list[str]:
+    """MRR and Hits@k of one ``to_dict`` as cells."""
+    return [f"{value:.2f}" for value in summary.values()]
+
+
+FIGURES = ("MRR", "Hits@1", "Hits@3", "Hits@10")
+
+
+def bar(share: float, width: int = 20) -> str:
+    """A bar of blocks, ``width`` long for a share of 1."""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    part = " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+    return "█" * (eighths // 8) + part
+
+
+def sparkline(counts: Sequence[float]) -> str:
+    """One block for each count, as high as its share of the largest."""
+    most = max(counts, default=0)
+    return "".join(BLOCKS[min(int(8 * count / most), 7)] if count else " " for count in counts) if most else ""
