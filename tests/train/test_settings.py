@@ -35,7 +35,7 @@ def test_the_later_is_the_stronger() -> None:
         "tango-distmult", expected, TrainSettings(epochs=5, learning_rate=0.5, patience=1), seed=4
     )
     assert make_config(tables=tables).seed == 3
-    assert make_config().model == "tango-tucker"
+    assert make_config().model == "tango"
 
 
 def test_the_paper_and_the_data_may_stand_in_a_config() -> None:

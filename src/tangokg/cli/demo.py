@@ -22,14 +22,14 @@ COUNTERS = ("copy-last", "frequency", "recurrence")
 
 
 def demo_config(seed: int = 0) -> RunConfig:
-    """The preset of the demo."""
+    """The preset of the demo, chosen on the validation part of the world of seed 0."""
     from tangokg.train import make_config
 
     tables: dict[str, Any] = {
-        "settings": {"dim": 64, "layers": 1, "history": 8, "step_time": 0.3, "dropout": 0.2},
-        "train": {"epochs": 25, "patience": 5, "learning_rate": 0.003, "batch_windows": 2, "device": "cpu"},
+        "settings": {"dim": 64, "dropout": 0.3, "newcomers": 0.1},
+        "train": {"epochs": 30, "patience": 6, "learning_rate": 0.003, "batch_windows": 4, "device": "cpu"},
     }
-    return make_config("tango-distmult", tables, seed=seed)
+    return make_config("tango", tables, seed=seed)
 
 
 def demo(

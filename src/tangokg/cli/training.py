@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tangokg.quads import Dataset
     from tangokg.train import RunConfig
 
-ABOUT_MODEL = "tango-tucker (the default), tango-distmult, copy-last, frequency or recurrence."
+ABOUT_MODEL = "tango (the default), tango-tucker, tango-distmult, copy-last, frequency or recurrence."
 
 
 def train(

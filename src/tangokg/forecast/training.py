@@ -25,7 +25,7 @@ from tangokg.train.warmstart import adopt, continue_dataset
 
 def fit(
     data: Any,
-    config: RunConfig | str = "tango-tucker",
+    config: RunConfig | str = "tango",
     *,
     out: str | Path | None = None,
     resume: bool = False,

@@ -29,8 +29,15 @@ class Recipe:
 
 
 MODELS: dict[str, Recipe] = {
-    "tango-tucker": Recipe("TANGO with the TuckER decoder", TangoSettings(decoder="tucker"), Tango),
-    "tango-distmult": Recipe("TANGO with the DistMult decoder", TangoSettings(decoder="distmult"), Tango),
+    "tango": Recipe(
+        "TANGO with TuckER, logits for what was seen before, and newcomers in training: the default",
+        TangoSettings(decoder="tucker", copying=True, newcomers=0.05),
+        Tango,
+    ),
+    "tango-tucker": Recipe("TANGO with the TuckER decoder, as in the paper", TangoSettings(decoder="tucker"), Tango),
+    "tango-distmult": Recipe(
+        "TANGO with the DistMult decoder, as in the paper", TangoSettings(decoder="distmult"), Tango
+    ),
     "copy-last": Recipe("the objects of the last snapshot again", NoSettings(), lambda *_: CopyLast()),
     "frequency": Recipe("how often a fact was seen before", NoSettings(), lambda *_: Frequency()),
     "recurrence": Recipe(

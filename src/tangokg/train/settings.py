@@ -69,7 +69,7 @@ def make_config(
     tables = dict(tables or {})
     if (schema := tables.pop("schema", SCHEMA)) != SCHEMA:
         raise ConfigError(f"{where}: schema {schema!r} is not the one this version reads ({SCHEMA}).")
-    name = model or tables.get("model", "tango-tucker")
+    name = model or tables.get("model", "tango")
     if not isinstance(name, str) or name not in MODELS:
         close = nearest(str(name), MODELS)
         raise ConfigError(
