@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tangokg.forecast import Forecaster
+from tangokg.models import MODELS
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.quads.vocabulary import Vocabulary
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries
+from tangokg.train import RunConfig, TrainSettings
 
 torch.set_num_threads(1)  # the tensors are small, and a second thread waits in a loop on a busy machine
 
@@ -72,3 +76,20 @@ def all_queries(num_windows: int, num_entities: int = N, num_relations: int = R)
 def equal(a: Tensor, b: Tensor, tolerance: float = 1e-10) -> bool:
     """Same shape, and the same numbers up to ``tolerance`` absolute."""
     return a.shape == b.shape and bool(torch.allclose(a, b, rtol=0, atol=tolerance))
+
+
+def make_forecaster(name: str = "tango", dataset: Dataset | None = None) -> Forecaster:
+    """A small model of this name with its first weights, settled, in float64."""
+    dataset = make_dataset(1) if dataset is None else dataset
+    settings, train = MODELS[name].settings, build_timeline(dataset.train)
+    small = {"dim": 5, "history": 3, "step_time": 0.4, "dropout": 0.2}
+    settings = replace(settings, **{key: value for key, value in small.items() if hasattr(settings, key)})
+    model = MODELS[name].build(settings, train, torch.Generator().manual_seed(2)).double()
+    model.settle(train)
+    return Forecaster(model, dataset, RunConfig(name, settings, TrainSettings(device="cpu", precision="64-true")))
+
+
+def dated(dataset: Dataset, unit: str = "day", origin: str = "2024-01-01") -> Dataset:
+    """The same facts with dates: step 0 is ``origin``."""
+    parts: dict[str, Any] = {name: replace(part, clock=Clock(unit, origin)) for name, part in dataset.parts.items()}
+    return replace(dataset, **parts)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from conftest import make_timeline
 from tangokg.errors import ConfigError
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Quadruples
@@ -95,3 +96,12 @@ def test_a_fixed_history_is_one_more_value(timeline: Timeline) -> None:
     windows, queries = Protocol(partial(fixed, known=5)).ask(timeline, TARGET)
     assert windows.known.tolist() == [5] * 4
     assert columns(queries) == columns(SINGLE_STEP.ask(timeline, TARGET)[1])
+
+
+def test_a_name_that_came_after_training_is_not_seen() -> None:
+    timeline = make_timeline(0)
+    target = torch.tensor([len(timeline) - 1])
+    shorter = torch.ones(int(timeline[len(timeline) - 1].o.min()) + 1, dtype=torch.bool)
+    _, queries = inductive(shorter).ask(timeline, target)
+    assert len(queries)
+    assert ((queries.s >= len(shorter)) | (queries.answer >= len(shorter))).all()

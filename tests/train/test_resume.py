@@ -195,7 +195,7 @@ def test_a_signal_without_a_folder_says_that_nothing_was_written(monkeypatch: py
         step(self, *args)
 
     monkeypatch.setattr(loop._Session, "_step", interrupted)
-    with pytest.raises(Interrupted, match="nothing was written"):
+    with pytest.raises(Interrupted, match="nothing was kept"):
         train(None)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -131,7 +133,7 @@ def test_ids_outside_the_vocabulary_are_refused(run: RunFolder) -> None:
 
 def test_a_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot be made.*Choose another --out"):
+    with pytest.raises(RunError, match=r"cannot be made.*choose another --out"):
         RunFolder(tmp_path / "file" / "run").create(dated(), config())
 
 
@@ -146,3 +148,31 @@ def test_weights_are_plain_and_loading_them_runs_nothing(run: RunFolder) -> None
 def test_metrics_are_json(run: RunFolder) -> None:
     run.save_metrics({"model": "x", "mrr": 1.5})
     assert json.loads((run.path / "metrics.json").read_text()) == {"model": "x", "mrr": 1.5}
+
+
+@pytest.mark.parametrize("call", range(1, 4))
+def test_a_kill_while_the_folder_is_made_leaves_no_half_a_run(
+    call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """os.replace names the facts, the config and the folder, in this order; a kill leaves nothing."""
+
+    class Killed(BaseException):
+        pass
+
+    calls, replace_file = 0, os.replace
+
+    def deadly(*args: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise Killed
+        replace_file(*args)
+
+    run = RunFolder(tmp_path / "run")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", deadly)
+        with pytest.raises(Killed):
+            run.create(dated(), config())
+    assert not run.path.exists()
+    run.claim().create(dated(), config())
+    assert run.config() == config()

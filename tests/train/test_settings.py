@@ -65,7 +65,7 @@ def test_another_models_settings_are_left_behind(tmp_path: Path) -> None:
         ({"settings": {"dims": 3}}, r"config \[settings\]: unknown setting 'dims'\. Did you mean dim"),
         ({"settings": {"dim": "200"}}, "dim must be int, found '200'"),
         ({"train": {"learning_rate": "high"}}, "learning_rate must be float, found 'high'"),
-        ({"seed": 1.5}, "seed must be a whole number, found 1.5"),
+        ({"seed": 1.5}, "seed must be a whole number .*found 1.5"),
         ({"seed": True}, "seed must be a whole number"),
     ],
 )
@@ -103,7 +103,7 @@ def test_an_assignment_that_is_wrong_says_why(assignment: str, text: str) -> Non
         ({"clip": -0.1}, "clip must not be negative"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative"),
         ({"checkpoint_seconds": -1.0}, "checkpoint_seconds must not be negative"),
-        ({"device": "gpu"}, "device 'gpu' is unknown; choose one of auto, cpu, cuda, mps"),
+        ({"device": "gpu"}, "device 'gpu' is unknown; choose one of auto, cpu, cuda"),
         ({"precision": "8"}, "precision '8' is unknown; choose one of 32-true"),
     ],
 )

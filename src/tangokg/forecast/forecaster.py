@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tangokg.errors import DataError
@@ -22,10 +23,13 @@ from tangokg.quads.adapt import adapt
 from tangokg.quads.values import Dataset, Quadruples, concatenate
 from tangokg.rank import SINGLE_STEP, Metrics, Protocol, evaluate
 from tangokg.snapshots.timeline import Timeline, build_timeline
-from tangokg.snapshots.windows import Queries, Windows
+from tangokg.snapshots.windows import Queries, Windows, queries_at
 from tangokg.train import Progress, RunConfig, RunFolder
+from tangokg.train.devices import choose_device
 
-BATCH = 256  # questions scored at once
+BATCH, TIMES = 256, 16  # questions scored at once, and the most distinct times among them
+
+Floats = NDArray[np.float64]
 
 
 class Forecaster:
@@ -56,8 +60,6 @@ class Forecaster:
         ``at`` is a date or number in the data's clock, between or beyond observed times; by default one usual gap
         after the last fact. Only facts before it are used.
         """
-        if top < 1:
-            raise DataError(f"top must be at least 1, found {top}.")
         question = make_question(self.facts, subject, relation, object, at)
         return self._answer([question], top)[0]
 
@@ -74,20 +76,31 @@ class Forecaster:
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
         """Questions in batches by time; those for an entity are scored together."""
+        if top < 1:
+            raise DataError(f"top must be at least 1, found {top}.")
         times = np.array([question.t for question in questions])
         found: dict[int, Forecast] = {}
         self.model.eval()
         with torch.inference_mode():
-            for batch in np.array_split(np.argsort(times, kind="stable"), -(-len(questions) // BATCH)):
+            for batch in _batches(times):
                 t, window = np.unique(times[batch], return_inverse=True)
                 encoded = self.model.encode(self._timeline, self._windows(t))
                 chances = self._chances(encoded, [questions[i] for i in batch], window)
                 for i, p in zip(batch.tolist(), chances, strict=True):
+                    self._check_finite(p, questions[i])
                     best = torch.topk(p, min(top, len(p)))
                     found[i] = describe(self.facts, questions[i], best.indices.tolist(), best.values.tolist())
         return [found[i] for i in range(len(questions))]
 
-    def _windows(self, t: np.ndarray[Any, np.dtype[np.float64]]) -> Windows:
+    def _check_finite(self, p: Tensor, question: Question) -> None:
+        if not p.isfinite().all():
+            at, last = (self.facts.clock.format(t) for t in (question.t, float(self.facts.t.max())))
+            raise DataError(
+                f"time {at} lies too far beyond the last fact, {last}: the model's states overflow on the way. "
+                f"Ask for an earlier time."
+            )
+
+    def _windows(self, t: Floats) -> Windows:
         at = torch.from_numpy(t).to(self._device)
         return Windows(torch.searchsorted(self._timeline.t, at), at)
 
@@ -115,10 +128,12 @@ class Forecaster:
         count = self.facts.vocab.num_relations
         scores = self._scores(encoded, [window] * count, [question.s] * count, list(range(count)))
         likelihood = self.model.probabilities(scores)[:, question.o]  # (R,)
-        past = self.facts.t < question.t
-        everyone = np.bincount(self.facts.r[past], minlength=count) + 1.0
-        own = np.bincount(self.facts.r[past & (self.facts.s == question.s)], minlength=count)
-        prior = torch.from_numpy(own + everyone / everyone.sum()).to(likelihood)
+        timeline = self._timeline
+        known = int(timeline.offset[timeline.before(question.t)])  # edges before the time asked for, each once
+        s, r = timeline.s[:known], timeline.r[:known]
+        everyone = torch.bincount(r[r < count], minlength=count) + 1.0
+        own = torch.bincount(r[(r < count) & (s == question.s)], minlength=count)
+        prior = (own + everyone / everyone.sum()).to(likelihood)
         joint = likelihood.clamp(min=torch.finfo(likelihood.dtype).tiny) * prior
         return joint / joint.sum()
 
@@ -161,16 +176,19 @@ class Forecaster:
         new = adapt(part, self.facts.vocab, self.facts.clock)
         together = concatenate([replace(self.facts, vocab=new.vocab), new])
         timeline = build_timeline(together).to(self._device)
-        times = torch.from_numpy(np.unique(new.t).astype(np.float64)).to(self._device)
-        target = torch.searchsorted(timeline.t, times)
-        return evaluate(self.model, timeline, target, protocol, **options)
+        asked = build_timeline(new).to(self._device)
+        own = queries_at(asked, torch.arange(len(asked), device=self._device))
+        only = replace(protocol, keep=lambda queries: protocol.keep(queries) & _among(queries, own))
+        return evaluate(self.model, timeline, torch.searchsorted(timeline.t, asked.t), only, **options)
 
     @property
     def seen(self) -> Tensor:
-        """(N,) bool: the entities of the training part, for the inductive protocol."""
+        """(N,) bool: the entities that training saw, for the inductive protocol."""
         seen = torch.zeros(self.facts.vocab.num_entities, dtype=torch.bool)
-        past = self.dataset.past
-        seen[torch.from_numpy(np.concatenate([past.s, past.o]))] = True
+        train = self.dataset.train
+        seen[torch.from_numpy(np.concatenate([train.s, train.o]))] = True
+        of_model = getattr(self.model, "seen", seen[:0]).cpu()  # a run that goes on from another saw more
+        seen[: len(of_model)] |= of_model
         return seen
 
     # Keeping
@@ -191,7 +209,27 @@ class Forecaster:
         return tensors[0].device if tensors else torch.device("cpu")
 
 
-def load(path: str | Path) -> Forecaster:
-    """The forecaster of a finished run folder."""
-    model, dataset, config = RunFolder(Path(path)).load()
-    return Forecaster(model, dataset, config)
+def _batches(times: Floats) -> Iterator[NDArray[np.int64]]:
+    """Positions in order of time, at most ``BATCH`` questions and ``TIMES`` distinct times together."""
+    order = np.argsort(times, kind="stable")
+    fresh = np.diff(times[order], prepend=-np.inf) > 0
+    group = (np.cumsum(fresh) - 1) // TIMES  # of times
+    for some in np.split(order, np.flatnonzero(np.diff(group)) + 1):
+        yield from (some[i : i + BATCH] for i in range(0, len(some), BATCH))
+
+
+def _among(queries: Queries, own: Queries) -> Tensor:
+    """(B,) bool: which of the distinct ``queries`` stand in ``own``, a subset of them."""
+    if len(queries) == len(own):
+        return torch.ones_like(queries.s, dtype=torch.bool)
+    rows = torch.cat([torch.stack([q.window, q.s, q.r, q.answer], dim=1) for q in (queries, own)])
+    _, of, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
+    both: Tensor = count.index_select(0, of[: len(queries)]) == 2
+    return both
+
+
+def load(path: str | Path, device: str = "auto") -> Forecaster:
+    """The forecaster of a finished run folder, on ``cpu``, ``cuda``, or ``auto``: cuda where there is one."""
+    folder = RunFolder(Path(path))
+    model, dataset, config = folder.load()
+    return Forecaster(model.to(choose_device(device)), dataset, config, folder.progress())

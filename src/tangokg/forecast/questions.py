@@ -34,7 +34,7 @@ def make_question(
 ) -> Question:
     """Look names up and place the time; one of the three is None or "?"."""
     vocab = facts.vocab
-    named = [None if name in (None, UNKNOWN) else name for name in (subject, relation, object)]
+    named = [None if name in (None, UNKNOWN) else str(name) for name in (subject, relation, object)]
     if sum(name is None for name in named) != 1:
         raise DataError(
             f"exactly one of subject, relation and object is asked for (leave it out or write {UNKNOWN!r}); found "
@@ -51,12 +51,12 @@ def make_question(
 
 def place(facts: Quadruples, at: When) -> float:
     """The time asked for, in steps; None is one usual gap after the last fact. It must lie after the first fact."""
-    times = np.unique(facts.t)
     if at is None:
+        times = np.unique(facts.t)
         return float(times[-1] + (np.median(np.diff(times)) if len(times) > 1 else 1))
     t = facts.clock.parse(at)
-    if not t > times[0]:
-        first, last = facts.clock.format(float(times[0])), facts.clock.format(float(times[-1]))
+    if not t > facts.t.min():
+        first, last = (facts.clock.format(float(bound)) for bound in (facts.t.min(), facts.t.max()))
         raise DataError(
             f"time {at!s}: nothing is known before it. The history runs from {first} to {last}; ask for a later time."
         )

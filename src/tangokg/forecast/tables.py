@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from tangokg.errors import DataError
 from tangokg.forecast.answers import Forecast
-from tangokg.forecast.questions import Question, When, make_question
+from tangokg.forecast.questions import Question, When, make_question, place
 from tangokg.quads.tables import open_table
 from tangokg.quads.values import Quadruples
 
@@ -27,11 +28,16 @@ def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
         raise DataError(f"{opened.place}: the table holds column names but no questions; expected at least one row.")
     columns = [table.column(names[c]).to_pylist() if c in names else [None] * len(table) for c in COLUMNS]
     questions = []
+    default: float | None = None  # the time of rows without one
     for row, (*cells, time) in enumerate(zip(*columns, strict=True)):
         s, r, o = (None if cell is None else str(cell).strip() or None for cell in cells)
-        when = at if time is None or not str(time).strip() else time
         try:
-            questions.append(make_question(facts, s, r, o, when))
+            if time is None or not str(time).strip():
+                default = place(facts, at) if default is None else default
+                time = default
+            elif isinstance(time, Decimal):
+                time = float(time)
+            questions.append(make_question(facts, s, r, o, time))
         except DataError as error:
             raise DataError(f"{opened.locate(row)}: {error}") from None
     return questions

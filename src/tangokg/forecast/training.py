@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from tangokg.errors import ConfigError, RunError
-from tangokg.forecast.forecaster import Forecaster
+from tangokg.errors import ConfigError, RunError, TangoError, nearest
+from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.quads import find, read_table
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
@@ -32,7 +35,7 @@ def fit(
     overwrite: bool = False,
     start_from: str | Path | None = None,
     reporter: Reporter | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     **settings: Any,
 ) -> Forecaster:
     """Train a model and give back what forecasts with it.
@@ -41,36 +44,39 @@ def fit(
     name, with further ``settings`` by keyword, or a whole config. With ``out`` the run is kept there: it can be resumed
     after an interruption, and the folder is what :func:`tangokg.load` reads. ``start_from`` names a run to go on from.
     """
-    resolved = make_config(config, {}, seed=seed) if isinstance(config, str) else config
-    resolved = _with(resolved, settings)
+    resolved = _with(make_config(config) if isinstance(config, str) else config, settings)
+    resolved = resolved if seed is None else replace(resolved, seed=seed)
     dataset = as_dataset(data)
     start = None
+    if start_from is None and out is not None and resume:
+        start_from = _unstarted_origin(RunFolder(Path(out)))
     if start_from is not None:
         old, old_data, old_config = RunFolder(Path(start_from)).load()
         if (old_config.model, old_config.settings) != (resolved.model, resolved.settings):
             raise ConfigError(f"{start_from} holds {old_config.model} with other settings; go on with the same ones.")
         dataset = continue_dataset(old_data, dataset)
         start = partial(adopt, old=old, vocab=dataset.vocab, old_vocab=old_data.vocab)
-    folder = None if out is None else _open(RunFolder(Path(out)), dataset, resolved, resume, overwrite)
+    folder = None if out is None else _open(out, dataset, resolved, resume, overwrite, start_from)
     if folder is not None and resume and folder.finished:
-        model, dataset, resolved = folder.load()
-        return Forecaster(model, dataset, resolved)
-    forecaster = _train(dataset, resolved, folder, resume, start, reporter)
+        return load(folder.path, resolved.train.device)
+    try:
+        forecaster = _train(dataset, resolved, folder, resume, start, reporter)
+    except TangoError:
+        if folder is not None and not folder.checkpoint.exists():
+            folder.remove()  # nothing was learned yet: leave the disk as it was
+        raise
     if folder is not None:
-        folder.save_model(forecaster.model, forecaster.progress)
         folder.save_metrics(results(forecaster))
+        folder.save_model(forecaster.model, forecaster.progress)  # last: it says that the run is finished
     return forecaster
 
 
 def _train(
     dataset: Dataset, config: RunConfig, folder: RunFolder | None, resume: bool, start: Any, reporter: Reporter | None
 ) -> Forecaster:
-    checkpoint = None if folder is None else folder.checkpoint
-    if reporter is not None:
-        model, progress = train(dataset, config, checkpoint, resume, start, reporter)
-    else:
-        with Display() as display:
-            model, progress = train(dataset, config, checkpoint, resume, start, display)
+    files = (None, None) if folder is None else (folder.checkpoint, folder.log)
+    with nullcontext(reporter) if reporter is not None else Display() as heard:
+        model, progress = train(dataset, config, files[0], resume, start, heard, files[1])
     return Forecaster(model, dataset, config, progress)
 
 
@@ -78,25 +84,46 @@ def _with(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     """Keyword settings, which may be the model's own or those of training."""
     if not settings:
         return config
-    tables = config.to_tables()
-    own = {k: settings.pop(k) for k in list(settings) if k in tables.get("settings", {})}
-    tables["settings"] = tables.get("settings", {}) | own
-    tables["train"] = tables["train"] | settings
+    tables = {"settings": {}} | config.to_tables()
+    for key, value in settings.items():
+        table = next((table for table in ("settings", "train") if key in tables[table]), None)
+        if table is None:
+            known = [*tables["settings"], *tables["train"]]
+            close = nearest(key, known)
+            offer = f" Did you mean {', '.join(close)}?" if close else ""
+            raise ConfigError(f"fit(): unknown setting {key!r}.{offer} Known: {', '.join(known)}.")
+        tables[table][key] = value
     return make_config(tables=tables, where="fit()")
 
 
-def _open(folder: RunFolder, dataset: Dataset, config: RunConfig, resume: bool, overwrite: bool) -> RunFolder:
+def _unstarted_origin(folder: RunFolder) -> Path | None:
+    """The run to go on from, where one was killed before it had a checkpoint."""
+    there = (folder.path / "config.toml").exists() and not folder.finished and not folder.checkpoint.exists()
+    return folder.origin if there else None
+
+
+def _open(
+    out: str | Path, dataset: Dataset, config: RunConfig, resume: bool, overwrite: bool, start_from: str | Path | None
+) -> RunFolder:
     """A new run folder, or the one to resume, which must be of the same config and facts."""
+    folder = RunFolder(Path(out))
     if resume and (folder.path / "config.toml").exists():
         if folder.config() != config:
             raise RunError(f"{folder.path} was made with other settings; resume with the same, or use --overwrite.")
-        kept = folder.dataset().facts
-        if len(kept) != len(dataset.facts) or kept.vocab != dataset.vocab:
+        if not _same(folder.dataset(), dataset):
             raise RunError(f"{folder.path} was made with other data; resume with the same, or use --overwrite.")
         return folder
     folder.claim(overwrite)
-    folder.create(dataset, config)
+    folder.create(dataset, config, None if start_from is None else Path(start_from))
     return folder
+
+
+def _same(a: Dataset, b: Dataset) -> bool:
+    """The same names, clock and facts, in the same parts."""
+    parts = [{name: part for name, part in data.parts.items() if len(part)} for data in (a, b)]
+    return (a.vocab, a.clock, parts[0].keys()) == (b.vocab, b.clock, parts[1].keys()) and all(
+        np.array_equal(getattr(parts[0][n], c), getattr(parts[1][n], c)) for n in parts[0] for c in "srot"
+    )
 
 
 def as_dataset(data: Any) -> Dataset:

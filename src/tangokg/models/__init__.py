@@ -34,10 +34,8 @@ MODELS: dict[str, Recipe] = {
         TangoSettings(decoder="tucker", copying=True, newcomers=0.05),
         Tango,
     ),
-    "tango-tucker": Recipe("TANGO with the TuckER decoder, as in the paper", TangoSettings(decoder="tucker"), Tango),
-    "tango-distmult": Recipe(
-        "TANGO with the DistMult decoder, as in the paper", TangoSettings(decoder="distmult"), Tango
-    ),
+    "tango-tucker": Recipe("TANGO with the paper's TuckER decoder", TangoSettings(decoder="tucker"), Tango),
+    "tango-distmult": Recipe("TANGO with the paper's DistMult decoder", TangoSettings(decoder="distmult"), Tango),
     "copy-last": Recipe("the objects of the last snapshot again", NoSettings(), lambda *_: CopyLast()),
     "frequency": Recipe("how often a fact was seen before", NoSettings(), lambda *_: Frequency()),
     "recurrence": Recipe(

@@ -38,5 +38,6 @@ class CopyLogits(nn.Module):
         weights = grow_by_mean(self.weights, timeline.num_relations)
         of_row = weights.index_select(0, queries.r.index_select(0, past.row))  # (P, 4)
         recency, frequency, bias, log_tau = of_row.unbind(1)
-        value = recency * torch.exp(-age * torch.exp(-log_tau)) + frequency * torch.log1p(past.count) + bias  # (P,)
+        count = past.count.to(self.weights.dtype)
+        value = recency * torch.exp(-age * torch.exp(-log_tau)) + frequency * torch.log1p(count) + bias  # (P,)
         return past.row, past.o, GAIN * value

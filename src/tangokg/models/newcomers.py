@@ -12,20 +12,23 @@ from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
 
-def prototypes(timeline: Timeline, table: Tensor) -> tuple[Tensor, Tensor]:
+def prototypes(timeline: Timeline, table: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
     r"""What the objects of each relation look like: ``(prior (D,), prototype (2R, D))`` (docs/maths.md, row M14).
 
     .. math:: c_r = \frac{1}{|E_r|} \sum_{(s, r, o) \in E_r} e_o, \qquad c = \frac{1}{|E|} \sum_{(s, r, o) \in E} e_o
 
-    over all training edges; a relation without edges has the prior c.
+    over the edges whose object is ``seen`` ((N,) bool), that is: has a trained embedding. A relation without edges
+    has the prior c.
     """
     n, labels = timeline.num_entities, 2 * timeline.num_relations
-    key, count = torch.unique(timeline.r * n + timeline.o, return_counts=True)
+    trained = seen.index_select(0, timeline.o)
+    r, o = timeline.r[trained], timeline.o[trained]
+    key, count = torch.unique(r * n + o, return_counts=True)
     counts = torch.sparse_coo_tensor(
         torch.stack([key // n, key % n]), count.to(table.dtype), (labels, n), is_coalesced=True, check_invariants=False
     )
     total = torch.sparse.mm(counts, table)  # (2R, D)
-    size = torch.bincount(timeline.r, minlength=labels).to(table.dtype)[:, None]  # (2R, 1)
+    size = torch.bincount(r, minlength=labels).to(table.dtype)[:, None]  # (2R, 1)
     prior = total.sum(0) / size.sum().clamp(min=1)  # (D,)
     return prior, torch.where(size > 0, total / size.clamp(min=1), prior)
 

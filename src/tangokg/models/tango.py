@@ -103,8 +103,8 @@ class Tango(Model):
         )
         self.decoder = DECODERS[settings.decoder](dim, settings.dropout, generator)
         self.copying = CopyLogits(2 * train.num_relations) if settings.copying else None
-        seen = torch.zeros(train.num_entities, dtype=torch.bool).index_fill_(0, train.o.cpu(), True)
-        gaps = train.t.diff().cpu()
+        seen = torch.zeros(train.num_entities, dtype=torch.bool, device=train.o.device).index_fill_(0, train.o, True)
+        gaps = train.t.diff()
         self.register_buffer("seen", seen)
         self.register_buffer("gap", gaps.median() if len(gaps) else torch.ones((), dtype=torch.float64))
         self.register_buffer("prior", torch.zeros(dim))
@@ -113,7 +113,7 @@ class Tango(Model):
     def settle(self, train: Timeline) -> None:
         """Derive what newcomers start from out of the trained embeddings."""
         with torch.no_grad():
-            prior, prototype = prototypes(train, self.entities)
+            prior, prototype = prototypes(train, self.entities, self.seen)
             self.prior.copy_(prior)
             self.prototype.copy_(prototype)
 

@@ -35,6 +35,8 @@ def _times(t: Ids, of: Clock, to: Clock) -> Ids:
         found, expected = ("numbers", "dates") if of.origin is None else ("dates", "numbers")
         raise DataError(f"the new facts are dated by {found}, those already here by {expected}; convert the column.")
     if of.origin is None:
+        if of.unit != to.unit and "step" not in (of.unit, to.unit):
+            raise DataError(f"the new facts count {of.unit}s, those already here {to.unit}s; convert the column.")
         return t
     distinct, inverse = np.unique(t, return_inverse=True)
     converted = np.array([np.floor(to.parse(of.format(float(x)))) for x in distinct], np.int64)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from tangokg.config import read_toml
+from tangokg.config import read_toml, update
 from tangokg.errors import DataError
 from tangokg.quads.clock import Clock
 from tangokg.quads.tables import decode_text, read_bytes
@@ -45,10 +46,8 @@ def _read_clock(folder: Path) -> Clock:
     path = folder / "clock.toml"
     if not path.is_file():
         return Clock("step")
-    try:
-        return Clock(**read_toml(path))
-    except TypeError as error:
-        raise DataError(f"{path}: expected unit, origin and step ({error}).") from None
+    values = {key: value.isoformat() if isinstance(value, date) else value for key, value in read_toml(path).items()}
+    return update(Clock("step"), values, str(path))
 
 
 def find_file(folder: Path, name: str) -> Path | None:

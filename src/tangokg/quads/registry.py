@@ -132,7 +132,7 @@ def read_known(known: KnownSet, folder: Path) -> Dataset:
         if path and not file.accepts(read_bytes(path)):
             raise DataError(
                 f"{path}: the sum is not one of those known for {known.name}: the file is damaged or of another "
-                f"version. Take it away and run `tango data get {known.name}`, or read the folder under another name."
+                f"version. Take it away and run `tango data get {known.name}`."
             )
     dataset = read_folder(folder, clock=known.clock, name=known.name)
     for part in PARTS:
@@ -150,11 +150,11 @@ def read_known(known: KnownSet, folder: Path) -> Dataset:
 
 
 def _read_any_folder(folder: Path) -> Dataset:
-    """A folder given by path: a known set is recognised by its training part, for its clock."""
+    """A folder given by path: a known set is recognised by its training part, and must then be whole."""
     train = find_file(folder, "train.txt")
     data = read_bytes(train) if train else b""
     known = next((k for k in KNOWN.values() if k.files["train.txt"].accepts(data)), None)
-    return read_folder(folder, clock=known.clock, name=known.name) if known else read_folder(folder)
+    return read_known(known, folder) if known else read_folder(folder)
 
 
 def inspect(dataset: Dataset) -> dict[str, Any]:

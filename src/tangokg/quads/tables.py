@@ -157,7 +157,7 @@ def _open_file(path: Path) -> Source:
     data = read_bytes(path)
     if data[:4] == b"PAR1":
         try:
-            return Source(pq.read_table(pa.BufferReader(data)), path.name)
+            return Source(pq.ParquetFile(pa.BufferReader(data)).read(), path.name)
         except (OSError, ValueError, NotImplementedError) as error:
             raise DataError(f"{path.name}: the Parquet file is damaged ({error}).") from None
     text = decode_text(data, path.name)

@@ -53,6 +53,8 @@ def inductive(seen: Tensor, base: Protocol = SINGLE_STEP) -> Protocol:
 
     def keep(queries: Queries) -> Tensor:
         known = seen.to(queries.s.device)
+        newest = int(torch.maximum(queries.s.max(), queries.answer.max())) + 1 if len(queries) else 0
+        known = torch.cat([known, known.new_zeros(max(0, newest - len(known)))])  # a name of later is not seen
         unseen = ~(known.index_select(0, queries.s) & known.index_select(0, queries.answer))
         return base.keep(queries) & unseen
 

@@ -116,7 +116,7 @@ class Block:
 def build_block(timeline: Timeline, windows: Windows, history: int, extra: Tensor | None = None) -> Block:
     """Join windows over their last ``history`` known snapshots; ``extra`` are keys of further rows that are wanted."""
     n, active = timeline.num_entities, timeline.active
-    parts = [_part(timeline, active, windows, back) for back in range(history, 0, -1)]
+    parts = [_part(timeline, active, windows, back) for back in range(min(history, len(timeline)), 0, -1)]
     parts = [part for part in parts if len(part.dt) > len(windows)]
     keys = [part.rows for part in parts] + ([] if extra is None else [extra])
     if not keys:

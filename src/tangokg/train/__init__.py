@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tangokg.train.checkpoint import Progress
-from tangokg.train.loop import Interrupted, Material, Reporter, build_model, fit, make_fabric
+from tangokg.train.devices import choose_device, make_fabric
+from tangokg.train.loop import Material, Reporter, build_model, fit
 from tangokg.train.runs import RunFolder
 from tangokg.train.settings import RunConfig, TrainSettings, load_config, make_config
+from tangokg.train.signals import Interrupted
 
 __all__ = [
     "Interrupted",
@@ -16,6 +18,7 @@ __all__ = [
     "RunFolder",
     "TrainSettings",
     "build_model",
+    "choose_device",
     "fit",
     "load_config",
     "make_config",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -43,6 +45,15 @@ def write_atomically(path: Path, content: bytes) -> None:
         beside.unlink(missing_ok=True)
         reason = error.strerror or error
         raise RunError(f"{path}: cannot be written: {reason}. Free some space or choose another --out.") from None
+
+
+def write_log(path: Path, progress: Progress) -> None:
+    """The epochs so far as a CSV file."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["epoch", "loss", "valid_mrr", "seconds"], restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(progress.log)
+    write_atomically(path, text.getvalue().encode())
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any] | None = None) -> None:

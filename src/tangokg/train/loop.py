@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from tangokg.errors import RunError, TangoError, TrainingError
+from tangokg.errors import RunError, TrainingError
 from tangokg.models import MODELS, Model
 from tangokg.quads.values import Dataset, concatenate
 from tangokg.rank import TrueFacts, evaluate, true_facts
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import queries_at, windows_at
-from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack
+from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack, write_log
+from tangokg.train.devices import make_fabric
 from tangokg.train.memory import check_memory, keep_freed_memory
 from tangokg.train.settings import RunConfig, TrainSettings
+from tangokg.train.signals import Interrupted, stopping
 
 REPORT_SECONDS = 0.25  # at least this long between two reports within an epoch
-
-
-class Interrupted(TangoError):
-    """Training was asked to stop; a checkpoint was written where there is a folder for it."""
-
-    def __init__(self, signal_number: int, checkpoint: Path | None) -> None:
-        self.status = 128 + signal_number
-        kept = (
-            f"a checkpoint is in {checkpoint.parent}" if checkpoint else "nothing was written: no run folder was given"
-        )
-        super().__init__(f"interrupted; {kept}.")
 
 
 class Reporter(Protocol):
@@ -75,7 +62,8 @@ class Material:
 def build_model(config: RunConfig, train: Timeline) -> Model:
     """The model of a config with its first weights, drawn from the config's seed."""
     generator = torch.Generator().manual_seed(config.seed)
-    return MODELS[config.model].build(config.settings, train, generator)
+    model = MODELS[config.model].build(config.settings, train, generator)
+    return model.double() if config.train.precision == "64-true" else model
 
 
 def fit(
@@ -85,45 +73,39 @@ def fit(
     resume: bool = False,
     start: Callable[[Model], None] | None = None,
     reporter: Reporter | None = None,
+    log: Path | None = None,
 ) -> tuple[Model, Progress]:
     """Train ``config`` on the training part, keeping the weights that rank the validation part best.
 
     ``checkpoint`` is the file in which the state is kept; with ``resume`` training goes on from it and ends with the
-    same weights as a run that was not interrupted. ``start`` may set the first weights. Without a validation part the
-    weights are those of the last epoch.
+    same weights as a run that was not interrupted. ``start`` may set the first weights. ``log`` is a CSV file with
+    a row for each epoch. Without a validation part the weights are those of the last epoch.
     """
     fabric = make_fabric(config.train)
     keep_freed_memory()
     material = Material.of(dataset, fabric.device)
-    model = build_model(config, material.train.to(torch.device("cpu")))
-    if not any(True for _ in model.parameters()):
-        return model.to(fabric.device), Progress()
+    own = build_timeline(dataset.train)  # what the model is made from: earlier facts are known, not trained on
+    with torch.device("meta"):  # sizes without memory
+        sized = build_model(config, own)
+    if not any(True for _ in sized.parameters()):
+        return build_model(config, own).to(fabric.device), Progress()
     if not len(material.targets):
         raise TrainingError(
-            f"the training part has {len(material.train)} distinct time(s); learning from history takes two at least. "
+            f"the training part has {len(own)} distinct time(s); learning from history takes two at least. "
             f"Give more data, or a finer time unit."
         )
+    check_memory(sized, material.train, config.train.batch_windows, fabric.device)
+    model = build_model(config, own)
     if start is not None:
         start(model)
-    check_memory(model, material.train, config.train.batch_windows, fabric.device)
-    session = _Session(config, material, model, fabric, checkpoint, reporter)
+    session = _Session(config, material, model, fabric, checkpoint, reporter, log)
     if resume and checkpoint is not None and checkpoint.exists():
         session.load()
-    with _stopping() as asked:
+    elif start is not None:
+        session.save()  # a run resumed from here has these first weights too
+    with stopping() as asked:
         session.run(asked)
     return session.finish(), session.progress
-
-
-def make_fabric(settings: TrainSettings) -> Any:
-    """Lightning Fabric on the device and with the precision of the settings."""
-    from lightning.fabric import Fabric
-
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True, "auto": True}
-    if not available[settings.device]:
-        there = ", ".join(name for name in ("cuda", "mps", "cpu") if available[name])
-        raise TrainingError(f"device {settings.device!r} was asked for and is not there; available: {there}.")
-    precision: Any = settings.precision
-    return Fabric(accelerator=settings.device, devices=1, precision=precision)
 
 
 class _Loss(nn.Module):
@@ -148,9 +130,10 @@ class _Session:
         fabric: Any,
         checkpoint: Path | None,
         reporter: Reporter | None,
+        log: Path | None,
     ) -> None:
         self.settings, self.material, self.fabric = config.train, material, fabric
-        self.checkpoint, self.reporter = checkpoint, reporter
+        self.checkpoint, self.reporter, self.log = checkpoint, reporter, log
         optimizer = torch.optim.Adam(
             model.parameters(),
             lr=self.settings.learning_rate,
@@ -195,8 +178,10 @@ class _Session:
                 self.order = targets[torch.randperm(len(targets), generator=self.generators["order"])]
             self._epoch(asked)
             self._close_epoch()
-            if self.done() or time.monotonic() - self.saved > self.settings.checkpoint_seconds:
+            if asked() or self.done() or time.monotonic() - self.saved > self.settings.checkpoint_seconds:
                 self.save()
+            if asked():
+                raise Interrupted(asked(), self.checkpoint)
 
     def done(self) -> bool:
         behind = self.progress.epoch - self.progress.best_epoch
@@ -259,12 +244,13 @@ class _Session:
         if self.material.valid is not None:
             metrics = evaluate(self.plain, self.material.valid, self.material.valid_target, facts=self.material.facts)
             row["valid_mrr"] = metrics["time-aware"].mrr
-        mrr = row.get("valid_mrr", p.best_mrr + 1)  # without validation every epoch is the best so far
-        if mrr > p.best_mrr:
-            p.best_mrr, p.best_epoch = mrr, p.epoch
+        if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
+            p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
             self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}
         self._count_seconds()
         p.log.append(row | {"seconds": p.seconds})
+        if self.log is not None:
+            write_log(self.log, p)
         if self.reporter is not None:
             self.reporter.epoch(p, self.settings)
 
@@ -278,24 +264,3 @@ class _Session:
         if self.best:
             self.plain.load_state_dict(self.best)
         return self.plain
-
-
-@contextmanager
-def _stopping() -> Iterator[Callable[[], int]]:
-    """Ctrl-C and SIGTERM become a number to ask for between two steps; a second Ctrl-C ends at once."""
-    received: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: 0
-        return
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: received[0] if received else 0
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

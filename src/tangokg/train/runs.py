@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from torch import Tensor
 
 from tangokg.config import read_toml, to_toml
 from tangokg.errors import RunError
@@ -21,7 +21,7 @@ from tangokg.quads.clock import Clock
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.quads.vocabulary import Vocabulary
 from tangokg.snapshots.timeline import build_timeline
-from tangokg.train.checkpoint import Progress, load_tensors, save_tensors, write_atomically
+from tangokg.train.checkpoint import Progress, load_tensors, save_tensors, write_atomically, write_log
 from tangokg.train.loop import build_model
 from tangokg.train.settings import SCHEMA, RunConfig, make_config
 
@@ -42,26 +42,50 @@ class RunFolder:
     def finished(self) -> bool:
         return (self.path / "weights.safetensors").exists()
 
-    def create(self, dataset: Dataset, config: RunConfig) -> None:
-        """Write all but the weights: config, vocabularies and facts."""
-        try:
-            self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"{self.path}: cannot be made: {error.strerror or error}. Choose another --out.") from None
-        dataset.vocab.save(self.path / "vocab")
-        write_atomically(self.path / "history.parquet", _facts_file(dataset))
+    @property
+    def log(self) -> Path:
+        return self.path / "log.csv"
+
+    @property
+    def origin(self) -> Path | None:
+        """The run that this one goes on from."""
+        origin = self._tables().get("data", {}).get("from")
+        return None if origin is None else Path(origin)
+
+    def create(self, dataset: Dataset, config: RunConfig, origin: Path | None = None) -> None:
+        """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
+        beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
         clock = {"unit": dataset.clock.unit, "origin": dataset.clock.origin, "step": dataset.clock.step}
-        tables = config.to_tables() | {"clock": clock, "data": {"name": dataset.name}}
-        write_atomically(self.path / "config.toml", to_toml(tables).encode())
+        data = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
+        tables = config.to_tables() | {"clock": clock, "data": data}
+        try:
+            beside.checkpoint.parent.mkdir(parents=True)
+            dataset.vocab.save(beside.path / "vocab")
+            write_atomically(beside.path / "history.parquet", _facts_file(dataset))
+            write_atomically(beside.path / "config.toml", to_toml(tables).encode())
+            if self.path.is_dir():
+                self.path.rmdir()  # an empty one: see claim()
+            os.replace(beside.path, self.path)
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(f"{self.path}: cannot be made: {reason}. Free some space or choose another --out.") from None
+        finally:
+            shutil.rmtree(beside.path, ignore_errors=True)
 
     def save_model(self, model: Model, progress: Progress) -> None:
         """The trained weights and the log of the epochs; from now on the run is finished."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, ["epoch", "loss", "valid_mrr", "seconds"], restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(progress.log)
-        write_atomically(self.path / "log.csv", text.getvalue().encode())
-        save_tensors(self.path / "weights.safetensors", dict(model.state_dict()))
+        write_log(self.log, progress)
+        told = {"epoch": progress.epoch, "best_epoch": progress.best_epoch, "best_mrr": progress.best_mrr}
+        # No seconds in the note: two runs with the same weights have the same file.
+        save_tensors(self.path / "weights.safetensors", dict(model.state_dict()), {"progress": told})
+
+    def progress(self) -> Progress:
+        """How the training of a finished run went, in short; `log.csv` has the epochs."""
+        _, note = load_tensors(self.path / "weights.safetensors")
+        try:
+            return Progress(**note.get("progress", {}))
+        except TypeError as error:
+            raise RunError(f"{self.path}: the weights were written by another version ({error}).") from None
 
     def save_metrics(self, metrics: dict[str, Any]) -> None:
         """``metrics.json``, in the form of the files in ``results/``."""
@@ -93,9 +117,7 @@ class RunFolder:
                 f"Go on with `tango train --out {self.path} --resume`."
             )
         weights, _ = load_tensors(self.path / "weights.safetensors")
-        model = build_model(config, build_timeline(dataset.past))
-        if config.train.precision == "64-true":
-            model.double()
+        model = _rebuild(config, dataset.train, weights)
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:
@@ -127,6 +149,18 @@ class RunFolder:
                 f"Use the version that wrote it, or train again."
             )
         return tables
+
+
+def _rebuild(config: RunConfig, past: Quadruples, weights: dict[str, Tensor]) -> Model:
+    """The model in its size at training, which its weights tell: facts observed since may have brought new names."""
+    model = build_model(config, build_timeline(past))
+    rows = {kind: len(weights[name]) for name, kind in model.rows.items() if name in weights and weights[name].dim()}
+    sizes = rows.get("entity", past.vocab.num_entities), rows.get("relation", 2 * past.vocab.num_relations) // 2
+    full = past.vocab.num_entities, past.vocab.num_relations
+    used = max(past.s.max(initial=-1), past.o.max(initial=-1)), past.r.max(initial=-1)
+    if sizes == full or not all(u < size <= most for u, size, most in zip(used, sizes, full, strict=True)):
+        return model
+    return build_model(config, build_timeline(past, *sizes))
 
 
 def _facts_file(dataset: Dataset) -> bytes:

@@ -24,7 +24,7 @@ class TrainSettings:
     batch_windows: int = 2  # target snapshots in one step
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     weight_decay: float = 0.0  # of Adam
-    device: str = "auto"  # auto, cpu, cuda, mps
+    device: str = "auto"  # cpu, cuda, or auto: cuda where there is one
     precision: str = "32-true"  # a precision of Lightning Fabric: 32-true, bf16-mixed, 64-true
     checkpoint_seconds: float = 60.0  # at least this long between two checkpoints
 
@@ -37,10 +37,10 @@ class TrainSettings:
         for name in ("patience", "clip", "weight_decay", "checkpoint_seconds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
-        if self.device not in (known := ("auto", "cpu", "cuda", "mps")):
-            raise ConfigError(f"device {self.device!r} is unknown; choose one of {', '.join(known)}.")
-        if self.precision not in (known := ("32-true", "64-true", "bf16-mixed", "16-mixed")):
-            raise ConfigError(f"precision {self.precision!r} is unknown; choose one of {', '.join(known)}.")
+        choices = {"device": ("auto", "cpu", "cuda"), "precision": ("32-true", "64-true", "bf16-mixed", "16-mixed")}
+        for name, known in choices.items():
+            if (value := getattr(self, name)) not in known:
+                raise ConfigError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}.")
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ def make_config(
         else:
             raise ConfigError(f"--set {text!r}: unknown table {table!r}; expected settings or train.")
     chosen = seed if seed is not None else tables.get("seed", 0)
-    if not isinstance(chosen, int) or isinstance(chosen, bool):
-        raise ConfigError(f"{where}: seed must be a whole number, found {chosen!r}.")
+    if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen < 2**63:
+        raise ConfigError(f"{where}: seed must be a whole number from 0 to 2**63 - 1, found {chosen!r}.")
     return RunConfig(name, settings, train, chosen)
 
 

@@ -1,0 +1,26 @@
+"""Where a run computes, and with what precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tangokg.errors import TrainingError
+from tangokg.train.settings import TrainSettings
+
+
+def choose_device(name: str) -> torch.device:
+    """The device asked for: ``cpu``, ``cuda``, or ``auto``, which is cuda where there is one."""
+    there = torch.cuda.is_available()
+    if name == "cuda" and not there:
+        raise TrainingError("device 'cuda' was asked for and is not there; available: cpu.")
+    return torch.device("cuda" if there and name != "cpu" else "cpu")
+
+
+def make_fabric(settings: TrainSettings) -> Any:
+    """Lightning Fabric on the device and with the precision of the settings."""
+    from lightning.fabric import Fabric
+
+    precision: Any = settings.precision
+    return Fabric(accelerator=choose_device(settings.device).type, devices=1, precision=precision)
