@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tangokg.errors import ConfigError, nearest
+from tangokg.errors import ConfigError, nearest, offer
 
 S = TypeVar("S")
 
@@ -24,12 +24,15 @@ def update(settings: S, values: Mapping[str, Any], where: str) -> S:
     known = [f.name for f in fields(settings)]
     for key in values:
         if key not in known:
-            close = nearest(key, known)
-            offer = f" Did you mean {', '.join(close)}?" if close else ""
-            raise ConfigError(f"{where}: unknown setting {key!r}.{offer} Known: {', '.join(known)}.")
+            raise unknown_setting(where, key, known)
     converted = {key: _convert(value, hints[key], f"{where}: {key}") for key, value in values.items()}
     changed: S = replace(settings, **converted)
     return changed
+
+
+def unknown_setting(where: str, key: str, known: list[str]) -> ConfigError:
+    """The error for a key that is none of ``known``."""
+    return ConfigError(f"{where}: unknown setting {key!r}.{offer(nearest(key, known))} Known: {', '.join(known)}.")
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:

@@ -19,8 +19,7 @@ class UnknownName(DataError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         self.nearest = nearest(name, known)
-        offer = f" Did you mean {', '.join(repr(n) for n in self.nearest)}?" if self.nearest else ""
-        super().__init__(f"unknown {kind} {name!r}.{offer}{' ' + hint if hint else ''}")
+        super().__init__(f"unknown {kind} {name!r}.{offer(map(repr, self.nearest))}{' ' + hint if hint else ''}")
 
 
 class ConfigError(TangoError):
@@ -33,6 +32,12 @@ class RunError(TangoError):
 
 class TrainingError(TangoError):
     """Training that cannot go on: a loss that is not a number, too little memory, a missing device."""
+
+
+def offer(names: Iterable[str]) -> str:
+    """`` Did you mean a, b?``, or nothing where there is nothing to offer."""
+    listed = ", ".join(names)
+    return f" Did you mean {listed}?" if listed else ""
 
 
 def nearest(name: str, known: Iterable[str], most: int = 5) -> list[str]:

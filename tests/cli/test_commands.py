@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -19,9 +20,10 @@ from typer.main import get_command
 from tangokg.cli import main
 from tangokg.cli.app import app
 from tangokg.cli.demo import demo_config, run_demo
-from tangokg.cli.options import Filter
+from tangokg.cli.options import ABOUT_MODEL, DEVICES, Filter, parse_device
 from tangokg.cli.output import Output, bar, sparkline
-from tangokg.cli.training import ABOUT_MODEL
+from tangokg.cli.training import FEW_FACTS
+from tangokg.cli.training import SMALL as SMALLER
 from tangokg.models import MODELS
 from tangokg.quads import KNOWN, find
 from tangokg.quads.world import make_world
@@ -82,6 +84,12 @@ def test_help_of_every_command_ends_with_examples(words: list[str], capsys: pyte
 def test_help_names_every_model_and_filter() -> None:
     assert all(name in ABOUT_MODEL for name in MODELS)
     assert {f.value for f in Filter} == set(FILTERS)
+
+
+def test_devices_are_those_of_the_settings() -> None:
+    for device in DEVICES:
+        assert make_config("tango", {"train": {"device": parse_device(device)}}).train.device == device
+    assert parse_device(None) == "auto"
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,6 +171,42 @@ def test_a_breakdown_adds_up_to_the_whole(by: str, run: Path, capsys: pytest.Cap
     assert main(["evaluate", str(run), "--by", by]) == 0
     label = {"relation": "calls", "time": "2024-01-20"}[by]
     assert label in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "file"), [(["--by", "time"], "time.png"), (["--horizon", "5,1-2", "--json"], "horizons.svg")]
+)
+def test_evaluation_can_be_drawn(words: list[str], file: str, run: Path, tmp_path: Path) -> None:
+    assert main(["-q", "evaluate", str(run), *words, "--plot", str(tmp_path / file), "--device", "cpu"]) == 0
+    start = (tmp_path / file).read_bytes()[:60]
+    assert start.startswith(b"\x89PNG") if file.endswith("png") else b"<?xml" in start
+
+
+def test_training_can_be_drawn(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure = tmp_path / "training.pdf"
+    assert main(["train", "--out", str(run), "--resume", "--plot", str(figure)]) == 0
+    assert f"The figure is in {figure}" in capsys.readouterr().err
+    assert figure.read_bytes().startswith(b"%PDF")
+    events, other = write_events(tmp_path / "events.csv"), tmp_path / "none.png"
+    words = ["train", str(events), "--model", "frequency", "--out", str(tmp_path / "out"), "--plot", str(other)]
+    assert main(words) == 0
+    assert "frequency has nothing to train" in capsys.readouterr().err
+    assert not other.exists()
+
+
+@pytest.mark.parametrize(("more", "hinted"), [([], True), (SMALL[:2], False), (["--model", "frequency"], False)])
+def test_smaller_settings_are_hinted_at_where_nothing_was_set(
+    more: list[str], hinted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tangokg.cli.training.fit_shown", lambda *_, **__: sys.exit(3))
+    events = write_events(tmp_path / "events.csv")
+    assert main(["train", str(events), "--out", str(tmp_path / "out"), *more]) == 3
+    assert (" --set ".join(SMALLER) in capsys.readouterr().err) == hinted
+    monkeypatch.setattr("tangokg.cli.training.FEW_FACTS", 10)
+    assert main(["train", str(events), "--out", str(tmp_path / "out"), *more]) == 3
+    assert "hint" not in capsys.readouterr().err
+    make_config("tango", assignments=SMALLER)
+    assert len(make_world().dataset.train) > FEW_FACTS > 61
 
 
 def test_inductive_queries_are_those_with_a_newcomer(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,21 +329,58 @@ def test_import_makes_a_folder_that_is_read_as_the_same_facts(
     assert "exists and is not empty" in capsys.readouterr().err
 
 
-def test_demo_compares_tango_with_counters_and_the_oracle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_set_can_be_thinned_to_irregular_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, folder, words = make_world().dataset, tmp_path / "thinned", ["data", "import", "world"]
+    assert main([*words, str(folder), "--thin", "3"]) == 0
+    again = find(folder)
+    times = np.unique(whole.facts.t)
+    kept = np.searchsorted(times, np.unique(again.facts.t))
+    assert set(np.diff(kept)) == {1, 2, 3, 4}
+    assert np.array_equal(times[kept], np.unique(again.facts.t))
+    assert len(again.facts) == np.isin(whole.facts.t, times[kept]).sum()
+    assert f"{len(kept)} times and {len(again.facts):,} facts of {len(times)} times" in capsys.readouterr().err
+    assert main(["-q", *words, str(tmp_path / "whole")]) == 0
+    assert len(find(tmp_path / "whole").facts) == len(whole.facts)
+    assert main(["-q", "data", "import", str(tmp_path / "whole"), str(tmp_path / "same"), "--thin", "3"]) == 0
+    assert (tmp_path / "same" / "train.txt").read_bytes() == (folder / "train.txt").read_bytes()
+
+
+def test_demo_compares_tango_with_counters_and_the_oracle(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert demo_config(4).seed == 4
     config = make_config("tango-distmult", {"settings": {"dim": 4, "history": 2}, "train": {"epochs": 1}})
     world = make_world(num_actors=40, num_newcomers=8, num_days=80)
-    run_demo(Output(), world, config, tmp_path / "run", as_json=True)
+    run_demo(Output(), world, config, tmp_path / "run", overwrite=False, as_json=True)
     found = json.loads(capsys.readouterr().out)
     mrr = {row["model"]: row["mrr"] for row in found["compared"]}
     assert set(mrr) == {"tango-distmult", "copy-last", "frequency", "recurrence", "oracle"}
     assert list(mrr.values()) == sorted(mrr.values(), reverse=True)
     assert next(iter(mrr)) == "oracle"
     assert len(found["forecasts"]) == 2
-    run_demo(Output(), world, config, None, as_json=False)
+    monkeypatch.chdir(tmp_path)
+    run_demo(Output(), world, config, None, overwrite=False, as_json=False)
     text = capsys.readouterr()
-    assert "MRR, newcomers" in text.out
+    for shown in ("MRR, newcomers", "A newcomer, whom training never saw:", "One who was always there:", "happened"):
+        assert shown in text.out
+        assert shown not in text.err
     assert "tango train events.csv" in text.err
+    assert "trips" not in text.err
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "trips.py").touch()
+    run_demo(Output(), world, config, tmp_path / "run", overwrite=True, as_json=False)
+    text = capsys.readouterr()
+    assert "python examples/trips.py" in text.err
+    assert f"tango forecast {tmp_path / 'run'} " in text.err
+
+
+def test_a_demo_says_how_to_replace_the_run_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").touch()
+    assert main(["demo", "--out", str(tmp_path / "run")]) == 2
+    told = capsys.readouterr().err
+    assert "exists; replace it with --overwrite" in told
+    assert "--resume" not in told
 
 
 def test_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,14 +48,25 @@ def _run(words: list[str], output: Output) -> int:
         place = f"{error.filename}: " if error.filename else ""
         return output.fail(f"{place}{error.strerror or error}.", 2)
     except Exception as error:
-        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-            return output.fail("there is not enough memory. Take a coarser time unit, or a smaller dim.", 2)
+        if _out_of_memory(error):
+            return output.fail(
+                "there is not enough memory. Take a smaller state (--set dim=100), fewer windows a step "
+                "(--set batch_windows=1), or a coarser time unit, so that a snapshot holds fewer facts at once.",
+                2,
+            )
         return output.fail(
             f"unexpected {type(error).__name__}: {error}\nThis is a defect of tangokg: please report it with the "
             f"command, what -v shows and what `tango doctor` prints.",
             1,
         )
     return 0
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Python, numpy and Arrow raise MemoryError, torch a RuntimeError that only its text tells apart."""
+    texts = ("can't allocate memory", "not enough memory", "out of memory", "alloc_failed")
+    told = isinstance(error, RuntimeError) and any(text in str(error).casefold() for text in texts)
+    return told or isinstance(error, MemoryError)
 
 
 def _dispatch(words: list[str], output: Output) -> None:

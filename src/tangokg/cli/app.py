@@ -60,6 +60,7 @@ app.command(
         "tango evaluate runs/events",
         "tango evaluate runs/events --horizon 1-8 --json",
         "tango evaluate runs/events --split valid --by relation",
+        "tango evaluate runs/events --by time --plot by-time.png",
     )
 )(evaluation.evaluate)
 app.command(
@@ -69,7 +70,7 @@ app.command(
         "tango forecast runs/events --queries questions.csv --out answers.parquet",
     )
 )(asking.forecast)
-app.command(epilog=examples("tango demo", "tango demo --seed 7 --out runs/demo"))(demo.demo)
+app.command(epilog=examples("tango demo", "tango demo --seed 7 --out runs/demo --overwrite"))(demo.demo)
 app.command(epilog=examples("tango doctor", "tango doctor --json"))(doctor.doctor)
 
 sets = typer.Typer(no_args_is_help=True, help="Known data sets, what is in a set, and tables into benchmark folders.")
@@ -83,6 +84,7 @@ sets.command(
     epilog=examples(
         "tango data import events.csv data/events",
         "tango data import terms.csv data/terms --unit year --column start=from",
+        "tango data import ICEWS05-15 data/irregular --thin 0",
     ),
 )(data.import_table)
 app.add_typer(sets, name="data", epilog=examples("tango data list", "tango data inspect events.csv"))

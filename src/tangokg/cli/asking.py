@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tangokg.cli.options import Columns, Json, Run, parse_columns
+from tangokg.cli.options import (
+    AnswersFile,
+    At,
+    Columns,
+    Device,
+    Json,
+    Object,
+    Observe,
+    QueriesFile,
+    Relation,
+    Run,
+    Subject,
+    Top,
+    parse_columns,
+    parse_device,
+)
 from tangokg.cli.output import Output, bar, make_table
 from tangokg.errors import DataError
 
 if TYPE_CHECKING:
-    from tangokg.forecast import Forecast
+    from tangokg.forecast import Forecast, Forecaster
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
@@ -21,42 +36,27 @@ SUFFIXES = (".csv", ".tsv", ".parquet")
 def forecast(
     ctx: typer.Context,
     run: Run,
-    subject: Annotated[str | None, typer.Argument(help="Who acts; '?' asks for it.", show_default=False)] = None,
-    relation: Annotated[str | None, typer.Argument(help="What is done; '?' asks for it.", show_default=False)] = None,
-    object: Annotated[
-        str | None, typer.Argument(help="To whom; without it, it is asked for.", show_default=False)
-    ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="A date or number; else one usual gap after the last fact.", show_default=False
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many answers.")] = 10,
-    observe: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Facts to know as well, new names included. Can be repeated."),
-    ] = None,
+    subject: Subject = None,
+    relation: Relation = None,
+    object: Object = None,
+    at: At = None,
+    top: Top = 10,
+    observe: Observe = None,
     column: Columns = None,
-    queries: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A table of questions: subject, relation, object, time.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where their answers go: .csv, .tsv or .parquet.")
-    ] = None,
+    queries: QueriesFile = None,
+    out: AnswersFile = None,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Name the likeliest completions of a fact, with probabilities and how often each was seen before."""
     output: Output = ctx.obj
     _check(subject, relation, queries, out)
+    place = parse_device(device)
     from tangokg.forecast import load
 
-    forecaster = load(run)
+    forecaster = load(run, place)
     for path in observe or []:
-        if not path.is_file():
-            raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
-        added = forecaster.observe(path, **({"columns": parse_columns(column)} if column else {}))
-        output.say(f"{added:,} new facts of {path} are known now; the run itself is as it was.")
+        _observe(output, forecaster, path, parse_columns(column))
     if queries is not None:
         _write(output, forecaster.forecast_table(queries, at=at, top=top), out, as_json)
         return
@@ -65,6 +65,13 @@ def forecast(
         output.json(answer.to_dict())
     else:
         output.show(answers_table(answer))
+
+
+def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str]) -> None:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
+    added = forecaster.observe(path, **({"columns": columns} if columns else {}))
+    output.say(f"{added:,} new facts of {path} are known now; the run itself is as it was.")
 
 
 def _check(subject: str | None, relation: str | None, queries: Path | None, out: Path | None) -> None:

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from tangokg.cli.options import (
+    ABOUT_DATA,
     Columns,
     Data,
     Json,
     Reading,
     TestFrom,
+    Thin,
     TrainShare,
     Unit,
     ValidFrom,
@@ -20,7 +22,6 @@ from tangokg.cli.options import (
     parse_columns,
 )
 from tangokg.cli.output import Output, bar, make_table, sparkline
-from tangokg.errors import DataError
 
 BINS = 60  # blocks of the line of facts over time
 TOP = 10  # relations shown; with -v and --json all
@@ -150,7 +151,7 @@ def _over_time(dataset: Any) -> list[float]:
 
 def import_table(
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, TSV or Parquet table.", show_default=False)],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=ABOUT_DATA, show_default=False)],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make.", show_default=False)],
     column: Columns = None,
     unit: Unit = None,
@@ -158,21 +159,33 @@ def import_table(
     valid_share: ValidShare = None,
     valid_from: ValidFrom = None,
     test_from: TestFrom = None,
+    thin: Thin = None,
 ) -> None:
-    """Turn a table of dated facts, or of facts with a start and an end, into a benchmark folder."""
+    """Turn a table of dated facts, or of facts with a start and an end, into a benchmark folder; or thin a set."""
     from tangokg.cli.importing import count_rows, write_folder
     from tangokg.cli.sources import read_source, tell
+    from tangokg.quads import thin_dataset
 
     output: Output = ctx.obj
-    if not Path(source).is_file():
-        raise DataError(f"{source}: no such file: expected a CSV, TSV or Parquet table of dated facts.")
     reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
     dataset = read_source(source, reading)
-    tell(output, dataset)
-    rows = count_rows(Path(source))
+    rows = count_rows(Path(source)) if Path(source).is_file() else len(dataset.facts)
+    told = []
     if rows != len(dataset.facts):
-        output.say(
+        told.append(
             f"{rows:,} facts with a start and an end became {len(dataset.facts):,}, one for each {dataset.clock.unit}."
         )
+    if thin is not None:
+        whole, dataset = dataset, thin_dataset(dataset, thin)
+        told.append(f"{_extent(dataset)} of {_extent(whole)} were kept, with gaps drawn from seed {thin}.")
+    tell(output, dataset)
+    for line in told:
+        output.say(line)
     write_folder(dataset, folder)
     output.show(str(folder))
+
+
+def _extent(dataset: Any) -> str:
+    import numpy as np
+
+    return f"{len(np.unique(dataset.facts.t)):,} times and {len(dataset.facts):,} facts"

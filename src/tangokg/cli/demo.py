@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tangokg.cli.asking import answers_table
-from tangokg.cli.options import Json, Seed
+from tangokg.cli.options import Json, Overwrite, Seed
 from tangokg.cli.output import Output, make_table
 from tangokg.cli.training import fit_shown
+from tangokg.errors import RunError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecast, Forecaster
     from tangokg.quads.world import World
     from tangokg.train import RunConfig
 
+EXAMPLE = Path("examples") / "trips.py"  # where the sources are
 COUNTERS = ("copy-last", "frequency", "recurrence")
 
 
@@ -36,39 +38,42 @@ def demo(
     ctx: typer.Context,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(metavar="RUN", help="Keep the run in this folder.")] = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Simulate a small world, train TANGO on it, and compare it with counters and with the truth."""
+    if out is not None and out.exists() and not overwrite and not (out.is_dir() and not any(out.iterdir())):
+        raise RunError(f"{out} exists; replace it with --overwrite, or choose another --out.")
     import torch
 
     from tangokg.quads.world import make_world
 
     torch.set_num_threads(1)  # the tensors are small: on a busy machine a second thread made it 30 times slower
-    run_demo(ctx.obj, make_world(seed), demo_config(seed), out, as_json)
+    run_demo(ctx.obj, make_world(seed), demo_config(seed), out, overwrite, as_json)
 
 
-def run_demo(output: Output, world: World, config: RunConfig, out: Path | None, as_json: bool) -> None:
+def run_demo(output: Output, world: World, config: RunConfig, out: Path | None, overwrite: bool, as_json: bool) -> None:
     """The demo on any world with any settings."""
     from tangokg.cli.sources import tell
 
     output.say("The built-in world: invented actors with known laws (python -m pydoc tangokg.quads.world).")
     tell(output, world.dataset)
     again = ["tango", "train", "--out", str(out), "--resume"]
-    tango = fit_shown(output, world.dataset, config, out, again)
-    compared = _compare(world, tango)
+    tango = fit_shown(output, world.dataset, config, out, again, overwrite=overwrite)
+    compared = compare(world, tango)
     asked = _questions(world, tango)
     if as_json:
         output.json({"compared": compared, "forecasts": [answer.to_dict() for _, answer, _ in asked]})
         return
     output.show(_comparison(compared))
     for who, answer, happened in asked:
-        output.say()
-        output.say(f"{who}:", style="bold")
+        output.show("")
+        output.show(f"{who}:", style="bold")
         output.show(answers_table(answer, happened))
     _what_next(output, asked[-1][1], out)
 
 
-def _compare(world: World, tango: Forecaster) -> list[dict[str, Any]]:
+def compare(world: World, tango: Forecaster) -> list[dict[str, Any]]:
     """Every model on the test part, all queries and those with a newcomer, by time-aware MRR."""
     from tangokg.forecast import Forecaster
     from tangokg.models.oracle import Oracle
@@ -128,11 +133,16 @@ def _questions(world: World, tango: Forecaster) -> list[tuple[str, Forecast, fro
 
 
 def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:
+    """Commands to go on with; each names only what is there, but for a table of one's own."""
     output.say()
     output.say("Next:")
     if out is None:
-        output.say("  tango demo --out runs/demo           keep the run, to ask it more")
+        output.say("  tango demo --out runs/demo     keep the run, to ask it more")
     else:
         output.say(f"  {shlex.join(['tango', 'forecast', str(out), answer.subject, answer.relation])}")
         output.say(f"  {shlex.join(['tango', 'evaluate', str(out), '--horizon', '1-8'])}")
-    output.say("  tango train events.csv               the same with facts of your own")
+    if EXAMPLE.is_file():
+        output.say(f"  python {EXAMPLE}       write a small table of events, trips.csv")
+        output.say("  tango train trips.csv          learn from it")
+    else:
+        output.say("  tango train events.csv         a table of your own with columns subject, relation, object, time")

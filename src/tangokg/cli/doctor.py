@@ -54,7 +54,7 @@ def _machine() -> dict[str, Any]:
     from tangokg.train.memory import free_bytes
 
     cuda = torch.cuda.is_available()
-    device = torch.device("cuda" if cuda else "mps" if torch.backends.mps.is_available() else "cpu")
+    device = torch.device("cuda" if cuda else "cpu")
     free, on_device = free_bytes(torch.device("cpu")), free_bytes(device) if cuda else None
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {

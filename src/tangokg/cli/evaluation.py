@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tangokg.cli.options import By, Filter, Json, Run, Split, parse_horizons
+from tangokg.cli.options import (
+    Breakdown,
+    By,
+    Device,
+    Filter,
+    Filters,
+    Horizon,
+    Inductive,
+    Json,
+    Part,
+    PlotMetrics,
+    Run,
+    Split,
+    parse_device,
+    parse_horizons,
+)
 from tangokg.cli.output import FIGURES, Output, figures, make_table
 from tangokg.errors import ConfigError
 
@@ -20,45 +36,66 @@ MOST_ROWS = 20  # of a breakdown, without -v
 def evaluate(
     ctx: typer.Context,
     run: Run,
-    split: Annotated[Split, typer.Option(help="The part to evaluate on.")] = Split.TEST,
-    filters: Annotated[
-        list[Filter] | None,
-        typer.Option(
-            "--filter", help="What else is true and does not count: time-aware; with -v all.", show_default=False
-        ),
-    ] = None,
-    horizon: Annotated[
-        str | None,
-        typer.Option(metavar="STEPS", help="How far ahead, in the data's unit: 3, 1,3,5 or 1-8.", show_default=False),
-    ] = None,
-    inductive: Annotated[
-        bool, typer.Option("--inductive", help="Only queries with an entity that training never saw.")
-    ] = False,
-    by: Annotated[By | None, typer.Option(help="Break the figures down.", show_default=False)] = None,
+    split: Part = Split.TEST,
+    filters: Filters = None,
+    horizon: Horizon = None,
+    inductive: Inductive = False,
+    by: Breakdown = None,
+    plot: PlotMetrics = None,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Rank the true answers of a part from what was known before, and print MRR and Hits@k in per cent."""
-    from tangokg.forecast import load
-
     output: Output = ctx.obj
     horizons: list[float | None] = [*parse_horizons(horizon)] if horizon else [None]
-    if by and len(horizons) > 1:
-        raise ConfigError("--by breaks one horizon down: give a single --horizon with it.")
-    forecaster = load(run)
+    _check(by, horizons, plot)
+    place = parse_device(device)
+    from tangokg.forecast import load
+
+    forecaster = load(run, place)
     measured = _measure(output, forecaster, split, horizons, inductive)
-    everything = as_json or output.verbose
-    names = [f.value for f in filters or (list(Filter) if everything else [Filter.TIME_AWARE])]
+    every = as_json or output.verbose
+    names = [f.value for f in filters or (list(Filter) if every else [Filter.TIME_AWARE])]
     broken = _breakdown(forecaster, measured[0][1], by, names[0]) if by else []
+    about: dict[str, Any] = {"run": str(run), "model": forecaster.config.model, "dataset": forecaster.dataset.name}
+    about |= {"split": split.value, "inductive": inductive, "unit": forecaster.facts.clock.unit}
+    title = f"{about['model']} on the {split.value} part of {about['dataset']}{', inductive' if inductive else ''}"
+    if plot:
+        _plot(plot, forecaster, measured, names[0], title)
+        output.say(f"The figure is in {plot}.")
     if as_json:
         rows = [{"horizon": dt, "queries": m.queries} | {n: m[n].to_dict() for n in names} for dt, m in measured]
-        about: dict[str, Any] = {"run": str(run), "model": forecaster.config.model, "dataset": forecaster.dataset.name}
-        about |= {"split": split.value, "inductive": inductive, "unit": forecaster.facts.clock.unit}
         output.json(about | {"results": rows} | ({"by": by.value, "filter": names[0], "rows": broken} if by else {}))
         return
-    title = f"{forecaster.config.model} on the {split.value} part of {forecaster.dataset.name}"
-    output.show(_whole(title + (", inductive" if inductive else ""), forecaster.facts.clock.unit, measured, names))
+    output.show(_whole(title, about["unit"], measured, names))
     if by:
         output.show(_broken(by, names[0], broken, output.verbose))
+
+
+def _check(by: By | None, horizons: list[float | None], plot: Path | None) -> None:
+    """What does not go together is told before the run is loaded."""
+    if by and len(horizons) > 1:
+        raise ConfigError("--by breaks one horizon down: give a single --horizon with it.")
+    if plot:
+        from tangokg.report import check_figure
+
+        if by is not By.TIME and len(horizons) == 1:
+            raise ConfigError("--plot draws figures over time or over horizons: add --by time, or --horizon 1-8.")
+        check_figure(plot)
+
+
+def _plot(
+    path: Path, forecaster: Forecaster, measured: list[tuple[float | None, Metrics]], name: str, title: str
+) -> None:
+    """The horizons where there are several, else the times of the only one."""
+    from tangokg.report import plot_by_time, plot_horizons
+
+    clock, title = forecaster.facts.clock, f"{title}, {name}"
+    if len(measured) > 1:
+        groups = {dt: metrics[name] for dt, metrics in sorted(measured, key=lambda row: row[0] or 0) if dt}
+        plot_horizons(path, groups, clock.unit, title)
+    else:
+        plot_by_time(path, measured[0][1].by_time(name), clock, title)
 
 
 def _measure(

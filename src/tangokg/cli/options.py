@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values that their texts stand for."""
+"""The arguments and options of the commands, and the values that their texts stand for."""
 
 from __future__ import annotations
 
@@ -13,31 +13,8 @@ import typer
 from tangokg.errors import ConfigError, DataError
 
 ABOUT_DATA = "A table (CSV, TSV, Parquet), a benchmark folder, the name of a known set, or 'world', the built-in one."
-
-Data = Annotated[str, typer.Argument(metavar="DATA", help=ABOUT_DATA, show_default=False)]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="ROLE=NAME",
-        help="Which column of a table is the subject, relation, object, time, or start and end. Can be repeated.",
-        show_default=False,
-    ),
-]
-Unit = Annotated[
-    str | None,
-    typer.Option(
-        help="One step of time: second, minute, hour, day, week, month, year. Dates: day.", show_default=False
-    ),
-]
-TrainShare = Annotated[float | None, typer.Option(help="Share of the facts to train on: the first 0.8 of a table.")]
-ValidShare = Annotated[float | None, typer.Option(help="Share of the facts to validate on: the next 0.1 of a table.")]
-ValidFrom = Annotated[str | None, typer.Option(metavar="DATE", help="Validate from this time on, train before it.")]
-TestFrom = Annotated[str | None, typer.Option(metavar="DATE", help="Test from this time on.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything that is drawn.")]
-
+ABOUT_MODEL = "tango (the default), tango-tucker, tango-distmult, copy-last, frequency or recurrence."
+DEVICES = ("auto", "cpu", "cuda")
 MOST_HORIZONS = 1000
 
 
@@ -61,6 +38,104 @@ class By(StrEnum):
 
     RELATION = "relation"
     TIME = "time"
+
+
+# Of several commands
+Data = Annotated[str, typer.Argument(metavar="DATA", help=ABOUT_DATA, show_default=False)]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
+Device = Annotated[
+    str | None, typer.Option(metavar="NAME", help="auto (cuda where there is one), cpu or cuda.", show_default=False)
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is there.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="ROLE=NAME",
+        help="Which column of a table is the subject, relation, object, time, or start and end. Can be repeated.",
+        show_default=False,
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        help="One step of time: second, minute, hour, day, week, month, year. Dates: day.", show_default=False
+    ),
+]
+TrainShare = Annotated[float | None, typer.Option(help="Share of the facts to train on: the first 0.8 of a table.")]
+ValidShare = Annotated[float | None, typer.Option(help="Share of the facts to validate on: the next 0.1 of a table.")]
+ValidFrom = Annotated[str | None, typer.Option(metavar="DATE", help="Validate from this time on, train before it.")]
+TestFrom = Annotated[str | None, typer.Option(metavar="DATE", help="Test from this time on.")]
+
+Thin = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="SEED", help="Keep only some of the times, 1 to 4 apart, drawn from this seed."),
+]
+
+# Of `tango train` and `tango demo`
+TrainData = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATA",
+        help=f"{ABOUT_DATA} With --resume it can be left out: the run has its facts.",
+        show_default=False,
+    ),
+]
+Model = Annotated[str | None, typer.Option(help=ABOUT_MODEL, show_default=False)]
+Config = Annotated[Path | None, typer.Option(metavar="FILE", help="Settings from a TOML file.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as dim=100. Can be repeated."),
+]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything that is drawn.")]
+SomeSeed = Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of everything that is drawn: 0.")]
+Out = Annotated[
+    Path | None, typer.Option(metavar="RUN", help="Folder of the run: runs/<data>-<model>.", show_default=False)
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, with its settings.")]
+From = Annotated[Path | None, typer.Option("--from", metavar="RUN", help="Go on from a trained run, with newer data.")]
+PlotTraining = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw loss and validation MRR: .png, .svg or .pdf.")
+]
+
+# Of `tango evaluate`
+Filters = Annotated[
+    list[Filter] | None,
+    typer.Option("--filter", help="What else is true and does not count: time-aware; with -v all.", show_default=False),
+]
+Horizon = Annotated[
+    str | None,
+    typer.Option(metavar="STEPS", help="How far ahead, in the data's unit: 3, 1,3,5 or 1-8.", show_default=False),
+]
+Part = Annotated[Split, typer.Option("--split", help="The part to evaluate on.")]
+Breakdown = Annotated[By | None, typer.Option("--by", help="Break the figures down.", show_default=False)]
+Inductive = Annotated[bool, typer.Option("--inductive", help="Only queries with an entity that training never saw.")]
+PlotMetrics = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw --by time, or several horizons: .png, .svg or .pdf."),
+]
+
+# Of `tango forecast`
+Subject = Annotated[str | None, typer.Argument(help="Who acts; '?' asks for it.", show_default=False)]
+Relation = Annotated[str | None, typer.Argument(help="What is done; '?' asks for it.", show_default=False)]
+Object = Annotated[str | None, typer.Argument(help="To whom; without it, it is asked for.", show_default=False)]
+At = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="A date or number; else one usual gap after the last fact.", show_default=False),
+]
+Top = Annotated[int, typer.Option(min=1, help="How many answers.")]
+Observe = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Facts to know as well, new names included. Can be repeated."),
+]
+QueriesFile = Annotated[
+    Path | None,
+    typer.Option("--queries", metavar="FILE", help="A table of questions: subject, relation, object, time."),
+]
+AnswersFile = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Where their answers go: .csv, .tsv or .parquet.")
+]
 
 
 @dataclass(frozen=True)
@@ -87,6 +162,13 @@ class Reading:
     @property
     def by_share(self) -> bool:
         return self.train_share is not None or self.valid_share is not None
+
+
+def parse_device(name: str | None) -> str:
+    """A known name; without one, auto."""
+    if name is not None and name not in DEVICES:
+        raise ConfigError(f"device {name!r} is unknown; choose one of {', '.join(DEVICES)}.")
+    return name or DEVICES[0]
 
 
 def parse_columns(texts: list[str] | None) -> dict[str, str]:

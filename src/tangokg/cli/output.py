@@ -47,12 +47,12 @@ class Output:
             self._consoles[kind] = Console(stderr=kind != "results", width=width, quiet=quiet, highlight=False)
         return self._consoles[kind]
 
-    def show(self, renderable: Any) -> None:
+    def show(self, renderable: Any, style: str = "") -> None:
         """Print a result; a text as it is, on one line."""
         from rich.text import Text
 
         if isinstance(renderable, str):
-            self.results.print(Text(renderable), soft_wrap=True)
+            self.results.print(Text(renderable, style=style), soft_wrap=True)
         else:
             self.results.print(renderable)
 

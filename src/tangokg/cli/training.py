@@ -6,20 +6,30 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tangokg.cli.options import (
-    ABOUT_DATA,
     Columns,
+    Config,
+    Device,
+    From,
     Json,
+    Model,
+    Out,
+    Overwrite,
+    PlotTraining,
     Reading,
+    Resume,
+    Settings,
+    SomeSeed,
     TestFrom,
+    TrainData,
     TrainShare,
     Unit,
     ValidFrom,
@@ -27,42 +37,31 @@ from tangokg.cli.options import (
     parse_columns,
 )
 from tangokg.cli.output import FIGURES, Output, figures, make_table
-from tangokg.errors import ConfigError, DataError
+from tangokg.errors import ConfigError, DataError, RunError, TrainingError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
     from tangokg.quads import Dataset
     from tangokg.train import RunConfig
 
-ABOUT_MODEL = "tango (the default), tango-tucker, tango-distmult, copy-last, frequency or recurrence."
+FEW_FACTS = 2000  # of a training part below which smaller settings do as well, in seconds
+FILTERS = ("time-aware", "raw", "time-unaware")  # the one that is shown without -v first
+SMALL = ("dim=32", "history=2", "epochs=10", "learning_rate=0.01")
 
 
 def train(
     ctx: typer.Context,
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATA",
-            help=f"{ABOUT_DATA} With --resume it can be left out: the run has its facts.",
-            show_default=False,
-        ),
-    ] = None,
-    model: Annotated[str | None, typer.Option(help=ABOUT_MODEL, show_default=False)] = None,
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings from a TOML file.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as dim=100. Can be repeated."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of everything that is drawn: 0.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Folder of the run: runs/<data>-<model>.", show_default=False)
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, with its settings.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is there.")] = False,
-    start: Annotated[
-        Path | None, typer.Option("--from", metavar="RUN", help="Go on from a trained run, with newer data.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.", show_default=False)] = None,
+    data: TrainData = None,
+    model: Model = None,
+    config: Config = None,
+    settings: Settings = None,
+    seed: SomeSeed = None,
+    out: Out = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    start: From = None,
+    device: Device = None,
+    plot: PlotTraining = None,
     train_share: TrainShare = None,
     valid_share: ValidShare = None,
     valid_from: ValidFrom = None,
@@ -72,45 +71,63 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model on dated facts, and keep it in a run folder."""
-    from tangokg.cli.sources import tell
-    from tangokg.train import RunFolder
-
     output: Output = ctx.obj
-    if resume and overwrite:
-        raise ConfigError("--resume goes on with a run and --overwrite replaces it: give one of them.")
+    _check(resume, overwrite, plot)
     reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
     dataset = _read(data, reading, out if resume else None)
     assignments = [*(settings or []), *([f"train.device={device}"] if device else [])]
-    base = RunFolder(start).config() if start else None
-    resolved = resolve(model, config, assignments, seed, base)
-    folder = RunFolder(out or Path("runs") / f"{dataset.name}-{resolved.model}")
-    if resume and (folder.path / "config.toml").exists():
-        resolved = resolve(model, config, assignments, seed, folder.config())
-    tell(output, dataset)
+    resolved, folder = Wishes(model, config, assignments, seed).resolve(dataset, out, resume, start)
+    tell_before(output, dataset, resolved, hint=not (config or settings or resume or start))
     again = ["tango", *(word for word in output.words if word not in ("--resume", "--overwrite")), "--resume"]
     options = {"resume": resume, "overwrite": overwrite, "start_from": start}
-    forecaster = fit_shown(output, dataset, resolved, folder.path, again, **options)
-    found = _metrics(forecaster, folder.path)
-    if as_json:
-        output.json(found)
-    else:
-        report(output, found)
-    _what_next(output, forecaster, folder.path)
+    forecaster = fit_shown(output, dataset, resolved, folder, again, **options)
+    found = _metrics(forecaster, folder)
+    report(output, found, as_json)
+    if plot:
+        _plot(output, plot, forecaster, folder)
+    _what_next(output, forecaster, folder)
 
 
-def resolve(
-    model: str | None, config: Path | None, assignments: list[str], seed: int | None, base: RunConfig | None
-) -> RunConfig:
-    """Settings from a file, else from the run to go on with, else the model's own; then what was given by hand."""
-    from tangokg.train import load_config, make_config
+def _check(resume: bool, overwrite: bool, plot: Path | None) -> None:
+    """What can be told before anything is read."""
+    if resume and overwrite:
+        raise ConfigError("--resume goes on with a run and --overwrite replaces it: give one of them.")
+    if plot:
+        from tangokg.report import check_figure
 
-    if config is not None:
-        found = load_config(config, model, assignments)
-        return found if seed is None else replace(found, seed=seed)
-    tables = base.to_tables() if base else {}
-    if base and model not in (None, base.model):
-        tables.pop("settings", None)  # of another model
-    return make_config(model, tables, assignments, seed)
+        check_figure(plot)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was said of model and settings."""
+
+    model: str | None
+    config: Path | None
+    assignments: list[str]
+    seed: int | None
+
+    def resolve(self, dataset: Dataset, out: Path | None, resume: bool, start: Path | None) -> tuple[RunConfig, Path]:
+        """The whole config, and the folder of the run."""
+        from tangokg.train import RunFolder
+
+        found = self._over(RunFolder(start).config() if start else None)
+        folder = out or Path("runs") / f"{dataset.name}-{found.model}"
+        if resume and (folder / "config.toml").exists():
+            found = self._over(RunFolder(folder).config())
+        return found, folder
+
+    def _over(self, base: RunConfig | None) -> RunConfig:
+        """Settings from a file, else from the run to go on with, else the model's own; then what was given by hand."""
+        from tangokg.train import load_config, make_config
+
+        if self.config is not None:
+            found = load_config(self.config, self.model, self.assignments)
+            return found if self.seed is None else replace(found, seed=self.seed)
+        tables = base.to_tables() if base else {}
+        if base and self.model not in (None, base.model):
+            tables.pop("settings", None)  # of another model
+        return make_config(self.model, tables, self.assignments, self.seed)
 
 
 def _read(data: str | None, reading: Reading, resumed: Path | None) -> Dataset:
@@ -129,6 +146,15 @@ def _read(data: str | None, reading: Reading, resumed: Path | None) -> Dataset:
     return RunFolder(resumed).dataset()
 
 
+def tell_before(output: Output, dataset: Dataset, config: RunConfig, hint: bool) -> None:
+    """What was read and, for a small table with the settings of a large one, which would do."""
+    from tangokg.cli.sources import tell
+
+    tell(output, dataset)
+    if hint and len(dataset.train) < FEW_FACTS and hasattr(config.settings, "dim"):
+        output.say(f"  hint: facts as few as these train in seconds with --set {' --set '.join(SMALL)}")
+
+
 def fit_shown(
     output: Output, dataset: Dataset, config: RunConfig, out: Path | None, again: list[str], **options: Any
 ) -> Forecaster:
@@ -138,7 +164,7 @@ def fit_shown(
     from tangokg.train.display import Display
 
     try:
-        with all_or_nothing(out, options.get("overwrite", False)), Display(output.notes) as display:
+        with all_or_nothing(out, options.get("overwrite", False), output.say), Display(output.notes) as display:
             return fit(dataset, config, out=out, reporter=display, **options)
     except Interrupted as stop:
         if out is not None:
@@ -147,52 +173,77 @@ def fit_shown(
 
 
 @contextmanager
-def all_or_nothing(out: Path | None, overwrite: bool) -> Iterator[None]:
-    """A start that fails before the first checkpoint leaves the disk as it was, an overwritten run included."""
-    from tangokg.train import RunFolder
+def all_or_nothing(out: Path | None, overwrite: bool, say: Callable[[str], None]) -> Iterator[None]:
+    """A start that fails before the first checkpoint leaves the disk as it was, an overwritten run included.
 
+    Only a folder that this process made is deleted: where it was not there before, training that fails has made it,
+    while any other failure may be that another process was faster. The run to replace waits under a name that is told,
+    and is deleted when the new one can be gone on with: a kill loses neither.
+    """
     if out is None:
         yield
         return
+    out = out.absolute()
     missing = [path for path in (out, *out.parents) if not path.exists()]
     empty = out.is_dir() and not any(out.iterdir())
-    aside = out.with_name(f".{out.name}.replaced-{os.getpid()}") if overwrite else None
-    if aside and (out / "config.toml").exists():
-        out.rename(aside)
+    aside = _set_aside(out, say) if overwrite and (out / "config.toml").exists() else None
     try:
         yield
-    except BaseException:
-        kept = RunFolder(out).checkpoint.exists() or RunFolder(out).finished
-        if not kept and (missing or empty or (aside and aside.exists())):
+    except BaseException as error:
+        if isinstance(error, TrainingError) and (missing or empty or aside) and not _can_go_on(out):
             shutil.rmtree(out, ignore_errors=True)
-            if empty:
-                out.mkdir()
-            if aside and aside.exists():
-                aside.rename(out)
-            for folder in missing[1:]:
-                with suppress(OSError):  # another run may have come to lie in it
-                    folder.rmdir()
+        if empty and not out.exists():
+            out.mkdir()
+        if aside and not out.exists():
+            aside.rename(out)
+        for folder in missing[1:]:
+            with suppress(OSError):  # something has come to lie in it
+                folder.rmdir()
         raise
     finally:
-        if aside and aside.exists():
+        if aside and aside.exists() and _can_go_on(out):
             shutil.rmtree(aside, ignore_errors=True)
 
 
+def _set_aside(out: Path, say: Callable[[str], None]) -> Path:
+    aside = out.with_name(f"{out.name}.replaced-{os.getpid()}")
+    out.rename(aside)
+    say(f"The run that was there waits in {aside} until this one has a checkpoint.")
+    return aside
+
+
+def _can_go_on(out: Path) -> bool:
+    """Whether a run is here that has trained for a while."""
+    from tangokg.train import RunFolder
+
+    return RunFolder(out).checkpoint.exists() or RunFolder(out).finished
+
+
 def _metrics(forecaster: Forecaster, out: Path) -> dict[str, Any]:
-    """What the run measured; a run that was stopped between its weights and its metrics measures now."""
+    """What the run measured; a run without it measures now."""
     from tangokg.forecast import results
     from tangokg.train import RunFolder
 
     path = out / "metrics.json"
     if not path.exists():
         RunFolder(out).save_metrics(results(forecaster))
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        _table(found, FILTERS)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise RunError(f"{path}: damaged; delete it, and --resume measures again.") from None
     return found
 
 
-def report(output: Output, found: dict[str, Any]) -> None:
+def report(output: Output, found: dict[str, Any], as_json: bool) -> None:
     """Validation and test metrics: time-aware, with -v under all filters."""
-    filters = ("time-aware", "raw", "time-unaware") if output.verbose else ("time-aware",)
+    if as_json:
+        output.json(found)
+        return
+    output.show(_table(found, FILTERS if output.verbose else FILTERS[:1]))
+
+
+def _table(found: dict[str, Any], filters: tuple[str, ...]) -> Any:
     rows = [
         [part, name, *figures(found[part][name]), f"{found['queries'][part]:,}"]
         for part in ("valid", "test")
@@ -200,7 +251,18 @@ def report(output: Output, found: dict[str, Any]) -> None:
         for name in filters
     ]
     title = f"{found['model']} on {found['dataset']}, seed {found['seed']}, {found['epochs']} epochs"
-    output.show(make_table(title, ("part", "filter", *FIGURES, "queries"), rows, left=2))
+    return make_table(title, ("part", "filter", *FIGURES, "queries"), rows, left=2)
+
+
+def _plot(output: Output, path: Path, forecaster: Forecaster, out: Path) -> None:
+    from tangokg.report import plot_training, read_log
+
+    config, log = forecaster.config, read_log(out / "log.csv")
+    if not log:
+        output.say(f"There is no figure: {config.model} has nothing to train.")
+        return
+    plot_training(path, log, f"{config.model} on {forecaster.dataset.name}, seed {config.seed}")
+    output.say(f"The figure is in {path}.")
 
 
 def _what_next(output: Output, forecaster: Forecaster, out: Path) -> None:

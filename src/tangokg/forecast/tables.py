@@ -26,7 +26,10 @@ def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
         raise DataError(f"{opened.place}: columns {found} found; expected some of {', '.join(COLUMNS)}.")
     if not len(table):
         raise DataError(f"{opened.place}: the table holds column names but no questions; expected at least one row.")
-    columns = [table.column(names[c]).to_pylist() if c in names else [None] * len(table) for c in COLUMNS]
+    try:
+        columns = [table.column(names[c]).to_pylist() if c in names else [None] * len(table) for c in COLUMNS]
+    except (OverflowError, ValueError) as error:
+        raise DataError(f"{opened.place}: a time outside the years 1 to 9999 found ({error}).") from None
     questions = []
     default: float | None = None  # the time of rows without one
     for row, (*cells, time) in enumerate(zip(*columns, strict=True)):

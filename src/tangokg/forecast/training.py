@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tangokg.errors import ConfigError, RunError, TangoError, nearest
+from tangokg.config import unknown_setting
+from tangokg.errors import ConfigError, RunError, TangoError
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.quads import find, read_table
 from tangokg.quads.splits import split
@@ -88,10 +89,7 @@ def _with(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     for key, value in settings.items():
         table = next((table for table in ("settings", "train") if key in tables[table]), None)
         if table is None:
-            known = [*tables["settings"], *tables["train"]]
-            close = nearest(key, known)
-            offer = f" Did you mean {', '.join(close)}?" if close else ""
-            raise ConfigError(f"fit(): unknown setting {key!r}.{offer} Known: {', '.join(known)}.")
+            raise unknown_setting("fit()", key, [*tables["settings"], *tables["train"]])
         tables[table][key] = value
     return make_config(tables=tables, where="fit()")
 

@@ -157,7 +157,9 @@ def _open_file(path: Path) -> Source:
     data = read_bytes(path)
     if data[:4] == b"PAR1":
         try:
-            return Source(pq.ParquetFile(pa.BufferReader(data)).read(), path.name)
+            table = pq.ParquetFile(pa.BufferReader(data)).read()
+            table.validate(full=True)  # a text that is no UTF-8 would fail later on
+            return Source(table, path.name)
         except (OSError, ValueError, NotImplementedError) as error:
             raise DataError(f"{path.name}: the Parquet file is damaged ({error}).") from None
     text = decode_text(data, path.name)

@@ -105,7 +105,7 @@ def _find(kind: str, name: str, ids: dict[str, int], loose_ids: dict[str, int]) 
 def _read_names(path: Path) -> tuple[str, ...]:
     try:
         names = pq.read_table(path).column("name").to_pylist()
-    except (OSError, KeyError, pa.ArrowException) as error:
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise DataError(f"{path}: no vocabulary can be read from it ({error}); expected one column 'name'.") from None
     if not all(isinstance(name, str) for name in names):
         raise DataError(f"{path}: the column 'name' holds something that is no text.")

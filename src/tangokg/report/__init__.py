@@ -1,0 +1,7 @@
+"""Metrics -> figures for people."""
+
+from __future__ import annotations
+
+from tangokg.report.figures import SUFFIXES, check_figure, plot_by_time, plot_horizons, plot_training, read_log
+
+__all__ = ["SUFFIXES", "check_figure", "plot_by_time", "plot_horizons", "plot_training", "read_log"]

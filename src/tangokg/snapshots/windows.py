@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,9 +24,6 @@ class Windows:
     def __len__(self) -> int:
         return len(self.t)
 
-    def to(self, device: torch.device) -> Windows:
-        return replace(self, known=self.known.to(device), t=self.t.to(device))
-
 
 @dataclass(frozen=True, eq=False)
 class Queries:
@@ -42,9 +39,6 @@ class Queries:
 
     def select(self, rows: Tensor | slice) -> Queries:
         return Queries(self.window[rows], self.s[rows], self.r[rows], self.answer[rows])
-
-    def to(self, device: torch.device) -> Queries:
-        return Queries(self.window.to(device), self.s.to(device), self.r.to(device), self.answer.to(device))
 
 
 def windows_at(timeline: Timeline, target: Tensor, horizon: float = 0.0) -> Windows:

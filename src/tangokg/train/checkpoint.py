@@ -44,7 +44,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         reason = error.strerror or error
-        raise RunError(f"{path}: cannot be written: {reason}. Free some space or choose another --out.") from None
+        raise RunError(f"{path}: cannot be written: {reason}. Free some space or choose another place.") from None
 
 
 def write_log(path: Path, progress: Progress) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 import torch
 
 from tangokg.errors import TrainingError
-from tangokg.train.settings import TrainSettings
+from tangokg.train.settings import DEVICES, TrainSettings
 
 
 def choose_device(name: str) -> torch.device:
     """The device asked for: ``cpu``, ``cuda``, or ``auto``, which is cuda where there is one."""
+    if name not in DEVICES:
+        raise TrainingError(f"device {name!r} is unknown; choose one of {', '.join(DEVICES)}.")
     there = torch.cuda.is_available()
     if name == "cuda" and not there:
         raise TrainingError("device 'cuda' was asked for and is not there; available: cpu.")

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from tangokg.config import parse_assignment, read_toml, update
-from tangokg.errors import ConfigError, nearest
+from tangokg.config import parse_assignment, read_toml, unknown_setting, update
+from tangokg.errors import ConfigError, nearest, offer
 from tangokg.models import MODELS
 
 SCHEMA = 1  # of config.toml and the run folder around it
+DEVICES = ("auto", "cpu", "cuda")
+PRECISIONS = ("32-true", "64-true", "bf16-mixed", "16-mixed")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class TrainSettings:
         for name in ("patience", "clip", "weight_decay", "checkpoint_seconds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
-        choices = {"device": ("auto", "cpu", "cuda"), "precision": ("32-true", "64-true", "bf16-mixed", "16-mixed")}
+        choices = {"device": DEVICES, "precision": PRECISIONS}
         for name, known in choices.items():
             if (value := getattr(self, name)) not in known:
                 raise ConfigError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}.")
@@ -71,11 +73,8 @@ def make_config(
         raise ConfigError(f"{where}: schema {schema!r} is not the one this version reads ({SCHEMA}).")
     name = model or tables.get("model", "tango")
     if not isinstance(name, str) or name not in MODELS:
-        close = nearest(str(name), MODELS)
-        raise ConfigError(
-            f"unknown model {name!r}.{' Did you mean ' + ', '.join(close) + '?' if close else ''} "
-            f"Known: {', '.join(MODELS)}."
-        )
+        close = offer(nearest(str(name), MODELS))
+        raise ConfigError(f"unknown model {name!r}.{close} Known: {', '.join(MODELS)}.")
     for key in tables:
         if key not in (known := ("model", "seed", "settings", "train", "clock", "data", "paper")):
             raise ConfigError(f"{where}: unknown table or key {key!r}; expected {', '.join(known)}.")
@@ -104,9 +103,7 @@ def _update_either(settings: Any, train: TrainSettings, key: str, value: Any) ->
     """Update the model's settings; an unknown key is looked for among both, so that the message offers all."""
     own, of_train = [f.name for f in fields(settings)], [f.name for f in fields(train)]
     if key not in own:
-        close = nearest(key, [*own, *of_train])
-        offer = f" Did you mean {', '.join(close)}?" if close else ""
-        raise ConfigError(f"--set: unknown setting {key!r}.{offer} Known: {', '.join([*own, *of_train])}.")
+        raise unknown_setting("--set", key, [*own, *of_train])
     return update(settings, {key: value}, "--set")
 
 
