@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor
 
 from conftest import equal
 from tangokg.decode import DECODERS, TuckER
-from tangokg.decode.decoders import grouped_product
+from tangokg.decode.decoders import _in_blocks, _one_by_one, grouped_product
 
 D, B, LABELS = 5, 17, 6
 
@@ -73,7 +76,11 @@ def test_gradients_reach_every_input_and_parameter(name: str) -> None:
     assert torch.autograd.gradcheck(query, tensors, atol=1e-5)
 
 
-def test_a_grouped_product_equals_one_by_one_also_with_empty_groups() -> None:
+@pytest.mark.parametrize("product", [_one_by_one, partial(_in_blocks, width=2), partial(_in_blocks, width=32)])
+def test_a_grouped_product_equals_one_by_one_also_with_empty_groups(
+    product: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tangokg.decode.decoders._one_by_one", product)
     x = torch.randn(B, D, dtype=torch.float64, generator=generator(5), requires_grad=True)
     matrices = torch.randn(4, D, 3, dtype=torch.float64, generator=generator(6), requires_grad=True)
     group = torch.tensor([3, 0, 3, 1] * 5)[:B]  # none in group 2

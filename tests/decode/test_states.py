@@ -11,9 +11,16 @@ from torch.nn.functional import cross_entropy
 
 from conftest import N, all_queries, equal, make_timeline
 from tangokg.decode import States
-from tangokg.decode.states import take_rows
+from tangokg.decode.states import _Layout, take_rows
 from tangokg.snapshots.blocks import build_block
 from tangokg.snapshots.windows import Queries, windows_at
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["by window", "by columns"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to the same scores; sizes choose between them."""
+    monkeypatch.setattr(_Layout, "by_window", lambda layout, base: request.param)
+
 
 D = 4
 Leaves = tuple[Tensor, Tensor, Tensor]  # base, touched, query

@@ -55,10 +55,26 @@ class TuckER(Decoder):
 
 
 def grouped_product(x: Tensor, group: Tensor, matrices: Tensor) -> Tensor:
-    """Row b of the result is ``x[b] @ matrices[group[b]]``: one product for each group."""
+    """Row b of the result is ``x[b] @ matrices[group[b]]``: one product for each group, or on a GPU for all blocks."""
     order = torch.argsort(group, stable=True)
-    sizes = torch.bincount(group, minlength=len(matrices)).tolist()
-    pieces = x.index_select(0, order).split(sizes)
-    product = torch.cat([piece @ matrix for piece, matrix in zip(pieces, matrices.unbind(), strict=True)])  # (B, D)
+    product = _one_by_one if x.device.type == "cpu" else _in_blocks
+    sizes = torch.bincount(group, minlength=len(matrices))
+    rows = product(x.index_select(0, order), sizes, matrices)  # (B, D)
     back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-    return product.index_select(0, back)
+    return rows.index_select(0, back)
+
+
+def _one_by_one(x: Tensor, sizes: Tensor, matrices: Tensor) -> Tensor:
+    pieces = x.split(sizes.tolist())
+    return torch.cat([piece @ matrix for piece, matrix in zip(pieces, matrices.unbind(), strict=True)])
+
+
+def _in_blocks(x: Tensor, sizes: Tensor, matrices: Tensor, width: int = 32) -> Tensor:
+    """The rows of each group in blocks of ``width``, the last one padded, and one batched product over all blocks."""
+    blocks = (sizes + width - 1) // width  # (U,)
+    of_block = torch.repeat_interleave(blocks)  # (blocks,) group of each
+    start = (blocks.cumsum(0) - blocks) * width - (sizes.cumsum(0) - sizes)  # padding before each group
+    place = torch.arange(len(x), device=x.device) + torch.repeat_interleave(start, sizes, output_size=len(x))
+    padded = x.new_zeros(len(of_block) * width, x.shape[1]).index_copy(0, place, x)
+    product = torch.bmm(padded.view(-1, width, x.shape[1]), matrices.index_select(0, of_block))
+    return product.flatten(0, 1).index_select(0, place)

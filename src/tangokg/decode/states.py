@@ -45,7 +45,8 @@ class States:
     r"""The states (N, D) of each window w: ``touched`` rows as they are, all others ``factor[w] * base``.
 
     No (W, N, D) tensor exists: products with all candidates are one product with ``base``, whose columns of touched
-    entities are then replaced by products with their own states.
+    entities are then replaced by products with their own states; or, where many queries are asked at a window, one
+    product for each window with its states written out.
     """
 
     base: Tensor  # (N, D)
@@ -79,7 +80,8 @@ class States:
     def _layout(self, window: Tensor) -> _Layout:
         borders = torch.arange(len(self.block) + 1, device=window.device)
         return _Layout(
-            scale=self.factor.index_select(0, window)[:, None],
+            factor=self.factor,
+            window=window,
             entity=self.block.entity,
             queries=torch.searchsorted(window, borders).tolist(),
             rows=self.block.offset.tolist(),
@@ -90,31 +92,72 @@ class States:
 class _Layout:
     """Which query rows and which touched rows belong to which window."""
 
-    scale: Tensor  # (B, 1)
+    factor: Tensor  # (W,)
+    window: Tensor  # (B,)
     entity: Tensor  # (M,)
     queries: list[int]  # (W + 1) borders
     rows: list[int]  # (W + 1) borders
 
-    def windows(self) -> list[tuple[slice, slice]]:
-        pairs = zip(self.queries, self.queries[1:], self.rows, self.rows[1:], strict=False)
-        return [(slice(a, b), slice(c, d)) for a, b, c, d in pairs if a < b and c < d]
+    def windows(self) -> list[tuple[int, slice, slice]]:
+        """Number, queries and touched rows of each window at which something is asked."""
+        borders = zip(self.queries, self.queries[1:], self.rows, self.rows[1:], strict=False)
+        return [(w, slice(a, b), slice(c, d)) for w, (a, b, c, d) in enumerate(borders) if a < b]
+
+    @property
+    def scale(self) -> Tensor:
+        """(B, 1) factor of each query's window."""
+        return self.factor.index_select(0, self.window)[:, None]
+
+    def by_window(self, base: Tensor) -> bool:
+        """Whether writing out the states of a window, (N, D), costs less than replacing columns of the scores.
+
+        The columns take a second product of B_w M_w D and four passes over B_w M_w scattered scores; the states take
+        five passes over N D. One (N, D) tensor exists at a time.
+        """
+        columns: int = sum((b.stop - b.start) * (m.stop - m.start) for _, b, m in self.windows())
+        return 8 * columns > len(self.windows()) * base.numel()
+
+    def states(self, w: int, rows: slice, base: Tensor, touched: Tensor) -> Tensor:
+        """The states (N, D) of one window, written out."""
+        return (base * self.factor[w]).index_copy_(0, self.entity[rows], touched[rows])
 
 
 def _logits(query: Tensor, base: Tensor, touched: Tensor, layout: _Layout) -> Tensor:
+    if layout.by_window(base):
+        logits = base.new_empty(len(query), len(base))  # (B, N)
+        for w, queries, rows in layout.windows():
+            _product_into(logits[queries], query[queries], layout.states(w, rows, base, touched).T)
+        return logits
     logits = ((query * layout.scale) @ base.T).to(base.dtype)  # (B, N); autocast may multiply in half precision
-    for queries, rows in layout.windows():
+    for _, queries, rows in layout.windows():
         own = (query[queries] @ touched[rows].T).to(base.dtype)  # (B_w, M_w)
         logits[queries].index_copy_(1, layout.entity[rows], own)
     return logits
+
+
+def _product_into(out: Tensor, a: Tensor, b: Tensor) -> None:
+    """``a @ b`` without a copy; autocast, which may choose half precision, knows no ``out``."""
+    if torch.is_autocast_enabled(out.device.type):
+        out.copy_(a @ b)
+    else:
+        torch.mm(a, b, out=out)
 
 
 def _backward(
     grad: Tensor, query: Tensor, base: Tensor, touched: Tensor, layout: _Layout
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, base and touched; ``grad`` (B, N) is used up."""
-    of_query = torch.zeros_like(query)
-    of_touched = torch.zeros_like(touched)
-    for queries, rows in layout.windows():
+    of_query, of_touched = torch.zeros_like(query), torch.zeros_like(touched)
+    if layout.by_window(base):
+        of_base = torch.zeros_like(base)
+        for w, queries, rows in layout.windows():
+            of_query[queries] = grad[queries] @ layout.states(w, rows, base, touched)
+            of_states = grad[queries].T @ query[queries]  # (N, D)
+            of_touched[rows] = of_states.index_select(0, layout.entity[rows])
+            of_states.index_fill_(0, layout.entity[rows], 0.0)
+            of_base.addcmul_(of_states, layout.factor[w])
+        return of_query, of_base, of_touched
+    for _, queries, rows in layout.windows():
         entity = layout.entity[rows]
         own = grad[queries].index_select(1, entity)  # (B_w, M_w)
         of_query[queries] = own @ touched[rows]
@@ -156,20 +199,19 @@ class _CrossEntropy(torch.autograd.Function):
         logits = _logits(query, base, touched, layout)
         if len(row):
             logits.index_put_((row, column), value, accumulate=True)
-        of_answer = logits.gather(1, answer[:, None])  # (B, 1)
-        total = logits.logsumexp(1, keepdim=True)  # (B, 1)
-        logits.sub_(total).exp_()
+        torch.ops.aten._log_softmax.out(logits, 1, False, out=logits)
+        loss = -logits.gather(1, answer[:, None]).mean()
         ctx.save_for_backward(query, base, touched, row, column, answer)
-        ctx.layout, ctx.softmax = layout, logits
-        return (total - of_answer).mean()
+        ctx.layout, ctx.log_softmax = layout, logits
+        return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, base, touched, row, column, answer = ctx.saved_tensors
-        softmax, ctx.softmax = ctx.softmax, None  # used up: a second backward would need a second matrix
-        softmax.scatter_add_(1, answer[:, None], softmax.new_full((len(answer), 1), -1.0))
-        softmax.mul_(grad / max(len(answer), 1))
-        of_value = softmax[row, column]
-        of_query, of_base, of_touched = _backward(softmax, query, base, touched, ctx.layout)
+        residual, ctx.log_softmax = ctx.log_softmax.exp_(), None  # used up: a second backward needs a second matrix
+        residual.scatter_add_(1, answer[:, None], residual.new_full((len(answer), 1), -1.0))  # softmax - truth
+        of_value = residual[row, column]
+        grads = (*_backward(residual, query, base, touched, ctx.layout), of_value)
+        of_query, of_base, of_touched, of_value = (g.mul_(grad / max(len(answer), 1)) for g in grads)
         return of_query, of_base, of_touched, of_value, None, None, None, None
