@@ -154,7 +154,7 @@ def test_the_time_is_one_usual_gap_after_the_last_fact_unless_given() -> None:
 
 def test_a_time_so_far_away_that_the_state_overflows_is_an_error() -> None:
     with pytest.raises(DataError, match=r"too far beyond the last fact, \d+.*Ask for an earlier time"):
-        make_forecaster().forecast("e0", "r0", at=1e90)
+        make_forecaster("tango-tucker").forecast("e0", "r0", at=1e90)
 
 
 def test_a_forecast_is_plain_values_and_readable_text() -> None:
@@ -243,3 +243,15 @@ def test_evaluating_leaves_answers_as_they_are() -> None:
     assert all(
         equal(tensor.double(), before[name].double(), 0) for name, tensor in forecaster.model.state_dict().items()
     )
+
+
+def test_what_python_shows_is_short_and_says_what_it_is() -> None:
+    forecaster = make_forecaster("frequency")
+    data = forecaster.dataset
+    shown = [repr(x) for x in (data.train, data, forecaster, forecaster.evaluate(data.valid))]
+    assert f"{len(data.train):,} facts" in shown[0]
+    assert f"train {len(data.train):,}, valid {len(data.valid):,}" in shown[1]
+    assert "'frequency'" in shown[2]
+    assert "time-aware" in shown[3]
+    assert "mrr" in shown[3]
+    assert all(len(text) < 400 for text in shown)

@@ -311,3 +311,18 @@ def test_evaluating_first_does_not_spoil_training() -> None:
 def test_impossible_settings_are_refused(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         TangoSettings(**settings)
+
+
+def test_an_interval_is_followed_no_further_than_its_reach() -> None:
+    """Beyond ``reach`` longest training gaps the states stand still; within it nothing changes."""
+    timeline = make_timeline(1)
+    longest = float(timeline.t.diff().max())
+    known, last = len(timeline), float(timeline.t[-1])
+
+    def states_after(gaps: float, reach: float) -> Tensor:
+        windows = Windows(torch.tensor([known]), torch.tensor([last + gaps * longest], dtype=torch.float64))
+        return states_of(make_model(timeline, reach=reach), timeline, windows)[0]
+
+    assert equal(states_after(1.4, reach=1.5), states_after(1.4, reach=0.0))
+    assert equal(states_after(9.0, reach=1.5), states_after(1.5, reach=0.0))
+    assert (states_after(9.0, reach=0.0) - states_after(1.5, reach=0.0)).abs().max() > 1e-3

@@ -83,9 +83,15 @@ class Derivative(nn.Module):
         self.w, self.dropout, self.identity = w, dropout, identity
 
     def bind(
-        self, graph: Interval, h_rel: Tensor, time_unit: float | Tensor, generator: torch.Generator | None = None
+        self,
+        graph: Interval,
+        h_rel: Tensor,
+        time_unit: float | Tensor,
+        generator: torch.Generator | None = None,
+        longest: float | Tensor = torch.inf,
     ) -> TangoField:
-        """The field of one interval; ``h_rel`` is (2R, D), ``time_unit`` the solver time of one unit of the data's.
+        """The field of one interval; ``h_rel`` is (2R, D), ``time_unit`` the solver time of one unit of the data's, and
+        ``longest`` the length of an interval, in the data's unit, beyond which it is not followed.
 
         With a generator (training) the dropout masks on the aggregated messages are drawn here, once.
         """
@@ -102,7 +108,7 @@ class Derivative(nn.Module):
             w_trans=self.w_trans,
             edge_rel=edge_rel,
             change_rel=h_rel.index_select(0, changes) * weight,  # (C, D)
-            dt=(graph.dt * time_unit).to(h_rel.dtype)[:, None],
+            dt=(graph.dt.clamp(max=longest) * time_unit).to(h_rel.dtype)[:, None],
             graph=graph,
             w=self.w,
             identity=self.identity,

@@ -40,7 +40,8 @@ class Forecast:
     def __str__(self) -> str:
         lines = [f"({self.subject}, {self.relation}, {self.object}) at {self.at}"]
         for place, answer in enumerate(self.answers, 1):
-            seen = f"seen {answer.seen} times, last {answer.last}" if answer.seen else "never seen before"
+            often = "once" if answer.seen == 1 else f"{answer.seen} times"
+            seen = f"seen {often}, last {answer.last}" if answer.seen else "never seen before"
             lines.append(f"{place:3d}. {answer.probability:6.1%}  {answer.name}  ({seen})")
         return "\n".join(lines)
 

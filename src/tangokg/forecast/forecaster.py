@@ -39,6 +39,9 @@ class Forecaster:
         self.model, self.dataset, self.config = model.eval(), dataset, config
         self.progress = progress or Progress()
 
+    def __repr__(self) -> str:
+        return f"Forecaster({self.config.model!r} trained on {self.dataset!r})"
+
     @cached_property
     def facts(self) -> Quadruples:
         """All that is known; grows with :meth:`observe`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,24 +12,31 @@ import pyarrow as pa
 from tangokg.errors import DataError
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.questions import Question, When, make_question, place
-from tangokg.quads.tables import open_table
+from tangokg.quads.columns import find_some_columns
+from tangokg.quads.tables import Source, open_table
 from tangokg.quads.values import Quadruples
 
 COLUMNS = ("subject", "relation", "object", "time")
 
 
-def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
-    """Rows of a table with some of the columns subject, relation, object, time; an empty cell is asked for."""
+def open_questions(source: Any, columns: Mapping[str, str] | None = None) -> Source:
+    """The columns of a table that say subject, relation, object, time, under these names; not all need be there.
+
+    They are recognised as in :func:`tangokg.read_events`, or named by ``columns``.
+    """
     opened = open_table(source)
+    chosen = find_some_columns(opened.table.column_names, columns, COLUMNS, opened.place)
+    return replace(opened, table=opened.table.select(list(chosen.values())).rename_columns(list(chosen)))
+
+
+def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
+    """Rows of a table (see :func:`open_questions`, whose result is a source too); an empty cell is asked for."""
+    opened = open_questions(source)
     table = opened.table
-    names = {str(name).strip().casefold(): i for i, name in enumerate(table.column_names)}
-    if not {"subject", "relation", "object"} & set(names):
-        found = ", ".join(map(repr, table.column_names))
-        raise DataError(f"{opened.place}: columns {found} found; expected some of {', '.join(COLUMNS)}.")
     if not len(table):
         raise DataError(f"{opened.place}: the table holds column names but no questions; expected at least one row.")
     try:
-        columns = [table.column(names[c]).to_pylist() if c in names else [None] * len(table) for c in COLUMNS]
+        columns = [table.column(c).to_pylist() if c in table.column_names else [None] * len(table) for c in COLUMNS]
     except (OverflowError, ValueError) as error:
         raise DataError(f"{opened.place}: a time outside the years 1 to 9999 found ({error}).") from None
     questions = []

@@ -34,6 +34,7 @@ class TangoSettings:
     history: int = 4  # k, observed snapshots in a window
     transition: float = 1.0  # w, weight of the transition layer; 0 leaves it out
     step_time: float = 1.0  # solver time of the median gap between training snapshots; paper: scale / number of steps
+    reach: float = 0.0  # intervals are followed for this many longest training gaps; 0: to their end, as in the paper
     dropout: float = 0.4  # on aggregated messages and in the decoder; paper: 0.3
     identity: bool = False  # the state itself is part of its derivative; paper: it is
     normalise: bool = False  # states of length 1 at the start and after each interval; paper: not
@@ -55,8 +56,9 @@ class TangoSettings:
         for name in ("dropout", "newcomers"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
-        if self.step_time < 0 or self.transition < 0:
-            raise ConfigError("step_time and transition must not be negative.")
+        for name in ("step_time", "transition", "reach"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
         self.method()
 
     def method(self) -> Method:
@@ -89,6 +91,7 @@ class Tango(Model):
     prototype: Tensor
     seen: Tensor
     gap: Tensor
+    longest_gap: Tensor
 
     def __init__(self, settings: TangoSettings, train: Timeline, generator: torch.Generator) -> None:
         super().__init__()
@@ -106,7 +109,9 @@ class Tango(Model):
         seen = torch.zeros(train.num_entities, dtype=torch.bool, device=train.o.device).index_fill_(0, train.o, True)
         gaps = train.t.diff()
         self.register_buffer("seen", seen)
-        self.register_buffer("gap", gaps.median() if len(gaps) else torch.ones((), dtype=torch.float64))
+        one = torch.ones((), dtype=torch.float64, device=gaps.device)
+        self.register_buffer("gap", gaps.median() if len(gaps) else one)
+        self.register_buffer("longest_gap", gaps.max() if len(gaps) else one)
         self.register_buffer("prior", torch.zeros(dim))
         self.register_buffer("prototype", torch.zeros(2 * train.num_relations, dim))
 
@@ -138,9 +143,10 @@ class Tango(Model):
     ) -> tuple[Tensor, Tensor]:
         """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
         method, time_unit = self.settings.method(), self.settings.step_time / self.gap.double()
+        longest = self.settings.reach * self.longest_gap if self.settings.reach else torch.inf
         factor = z.new_ones(len(block))
         for interval in block.intervals:
-            field = self.derivative.bind(interval, relations, time_unit, generator)
+            field = self.derivative.bind(interval, relations, time_unit, generator, longest)
             alone = z.new_ones(len(block), z.shape[1])  # an entity without edges, one for each window
             moved = solve(field, torch.cat([z.index_select(0, interval.rows), alone]), 0.0, 1.0, method)
             touched, grown = moved.split([len(interval.rows), len(block)])

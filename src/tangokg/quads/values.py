@@ -14,7 +14,7 @@ from tangokg.quads.vocabulary import Vocabulary
 Ids = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quadruples:
     """Facts (s, r, o, t) as four equally long int64 columns; ``t`` counts steps of ``clock``."""
 
@@ -27,6 +27,11 @@ class Quadruples:
 
     def __len__(self) -> int:
         return len(self.t)
+
+    def __repr__(self) -> str:
+        first, last = (self.clock.format(float(f(self.t))) for f in (np.min, np.max)) if len(self) else ("", "")
+        names = f"{self.vocab.num_entities:,} entities, {self.vocab.num_relations:,} relations"
+        return f"Quadruples({len(self):,} facts, {names}" + (f", {first} to {last})" if len(self) else ")")
 
     def select(self, rows: NDArray[np.bool_] | Ids | slice) -> Quadruples:
         """The facts at ``rows`` (a mask or positions), with the same names and clock."""
@@ -50,7 +55,7 @@ def concatenate(parts: list[Quadruples]) -> Quadruples:
     return replace(last, s=s, r=r, o=o, t=t)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Facts in three parts that share no time: ``train`` before ``valid`` before ``test``; the last two may be empty.
 
@@ -65,6 +70,9 @@ class Dataset:
     notes: tuple[str, ...] = field(default=())  # what reading found odd, for people
     before: Quadruples | None = None
     after: Quadruples | None = None
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, {', '.join(f'{name} {len(part):,}' for name, part in self.parts.items())})"
 
     @property
     def vocab(self) -> Vocabulary:

@@ -34,7 +34,7 @@ class Summary:
         return {"mrr": self.mrr} | {f"hits@{k}": value for k, value in self.hits.items()}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Metrics:
     """The rank of every query under every filter, with what it was asked about; the figures follow from these."""
 
@@ -48,6 +48,10 @@ class Metrics:
     @property
     def queries(self) -> int:
         return len(self.r)
+
+    def __repr__(self) -> str:
+        lines = (f"{name:12s} {_line(summary.to_dict())}" for name in self.ranks if (summary := self[name]))
+        return "\n".join([f"Metrics of {self.queries:,} queries, in per cent", *lines])
 
     def __getitem__(self, filter_name: str) -> Summary:
         """Figures of all queries: ``metrics["time-aware"].mrr``."""
@@ -68,6 +72,10 @@ class Metrics:
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Filter -> ``mrr``, ``hits@1``, ``hits@3``, ``hits@10``, as the files in ``results/`` hold them."""
         return {name: self[name].to_dict() for name in self.ranks}
+
+
+def _line(figures: dict[str, float]) -> str:
+    return "  ".join(f"{name} {value:6.2f}" for name, value in figures.items())
 
 
 def _summaries(rank: Tensor, group: Tensor) -> dict[float, Summary]:

@@ -130,7 +130,8 @@ class RunFolder:
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             if not overwrite:
                 raise RunError(
-                    f"{self.path} exists; go on with --resume, replace it with --overwrite, or take another."
+                    f"{self.path} exists; go on with it (--resume), replace it (--overwrite, overwrite=True), "
+                    f"or take another."
                 )
             self.remove()
         return self
