@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -q --no-warn-scr
 .PHONY: demo test lint unit install clean
 demo: .venv/installed
 	$(BIN)/tango demo
+	@echo 'tango is in $(BIN): activate it with `source $(BIN)/activate`'
 
 test: lint unit
 

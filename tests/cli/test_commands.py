@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -20,10 +21,9 @@ from typer.main import get_command
 from tangokg.cli import main
 from tangokg.cli.app import app
 from tangokg.cli.demo import demo_config, run_demo
+from tangokg.cli.hints import SMALL as SMALLER
 from tangokg.cli.options import ABOUT_MODEL, DEVICES, Filter, parse_device
 from tangokg.cli.output import Output, bar, sparkline
-from tangokg.cli.training import FEW_FACTS
-from tangokg.cli.training import SMALL as SMALLER
 from tangokg.models import MODELS
 from tangokg.quads import KNOWN, find
 from tangokg.quads.world import make_world
@@ -201,12 +201,16 @@ def test_smaller_settings_are_hinted_at_where_nothing_was_set(
     monkeypatch.setattr("tangokg.cli.training.fit_shown", lambda *_, **__: sys.exit(3))
     events = write_events(tmp_path / "events.csv")
     assert main(["train", str(events), "--out", str(tmp_path / "out"), *more]) == 3
-    assert (" --set ".join(SMALLER) in capsys.readouterr().err) == hinted
-    monkeypatch.setattr("tangokg.cli.training.FEW_FACTS", 10)
-    assert main(["train", str(events), "--out", str(tmp_path / "out"), *more]) == 3
-    assert "hint" not in capsys.readouterr().err
-    make_config("tango", assignments=SMALLER)
-    assert len(make_world().dataset.train) > FEW_FACTS > 61
+    told = [line.strip() for line in capsys.readouterr().err.splitlines()]
+    command = ["tango", "train", str(events), "--out", f"{tmp_path / 'out'}-small"]
+    whole = shlex.join([*command, *(word for setting in SMALLER for word in ("--set", setting))])
+    assert (whole in told) == hinted
+    assert make_config("tango", assignments=SMALLER).settings != make_config("tango").settings
+    for facts, entities, small in ((10, 7, False), (10, 8, True), (61, 7, True)):
+        monkeypatch.setattr("tangokg.cli.hints.FEW_FACTS", facts)
+        monkeypatch.setattr("tangokg.cli.hints.FEW_ENTITIES", entities)
+        assert main(["train", str(events), "--out", str(tmp_path / "out"), *more]) == 3
+        assert ("faster and usually better" in capsys.readouterr().err) == (hinted and small)
 
 
 def test_inductive_queries_are_those_with_a_newcomer(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,6 +244,37 @@ def test_observed_facts_are_known_and_the_run_stays(
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
+def test_what_observed_facts_bring_is_told(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, more = tmp_path / "one.csv", tmp_path / "more.csv"
+    one.write_text("who,relation,object,date\nZed,calls,Bob,2024-01-25\n")
+    more.write_text("who,relation,object,date\nZed,greets,Yan,2024-01-26\nYan,greets,Zed,2024-01-26\n")
+    words = ["forecast", str(run), "Zed", "calls", "--column", "subject=who", "--observe", str(one)]
+    assert main(words) == 0
+    told = capsys.readouterr().err
+    assert f"1 new fact of {one} is known now, with 1 new name and 0 new relations" in told
+    assert "training never saw" not in told
+    assert main([*words, "--observe", str(more)]) == 0
+    told = capsys.readouterr().err
+    assert f"2 new facts of {more} are known now, with 1 new name and 1 new relation;" in told
+    assert told.count("training never saw 'greets'") == 1
+
+
+def test_questions_have_the_headings_of_facts(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more, plain, other = tmp_path / "more.csv", tmp_path / "plain.csv", tmp_path / "other.csv"
+    more.write_text("who,relation,object,date\nZed,calls,Bob,2024-01-25\n")
+    plain.write_text("subject,relation,time\nBob,calls,2024-02-01\n")
+    other.write_text("Source,did,date\nBob,calls,2024-02-01\n")
+    words = ["forecast", str(run), "--top", "3", "--queries"]
+    expected = printed(capsys, *words, str(plain))
+    assert printed(capsys, *words, str(other), "--column", "relation=did") == expected
+    shared = ["--observe", str(more), "--column", "subject=who", "--column", "relation=did"]
+    assert [row["relation"] for row in printed(capsys, *words, str(other), *shared)] == ["calls"] * 3
+    assert main([*words, str(other), "--column", "relation=done"]) == 2
+    assert "unknown column 'done'" in capsys.readouterr().err
+    assert main([*words, str(other), *shared, "--column", "time=dates"]) == 2
+    assert "unknown column 'dates'. Did you mean 'date'?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
 def test_a_table_of_questions(suffix: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     questions, out = tmp_path / "questions.csv", tmp_path / f"answers{suffix}"
@@ -262,14 +297,39 @@ def test_a_table_of_questions(suffix: str, run: Path, tmp_path: Path, capsys: py
 def test_going_on_from_a_run_keeps_its_settings(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     newer = write_events(tmp_path / "newer.csv", days=24)
     words = ["train", str(newer), "--from", str(run), "--set", "epochs=1", "--out", str(tmp_path / "next")]
-    found = printed(capsys, *words)
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    told = capsys.readouterr()
+    assert f"taken over from {run}: 7 of 7 names, 2 of 2 relations" in told.err
+    found = json.loads(told.out)
     assert found["config"]["settings"]["dim"] == 4
     assert found["model"] == "tango-distmult"
 
 
 def test_a_finished_run_can_be_resumed_without_its_data(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys, "train", "--out", str(run), "--resume")
+    counted = found.pop("frequency")
     assert found == json.loads((run / "metrics.json").read_text())
+    assert set(counted) == {"valid", "test"}
+
+
+@pytest.mark.parametrize("more", [[], ["--inductive"], ["--horizon", "2,3", "--split", "valid"]], ids=" ".join)
+def test_a_counter_stands_beside_what_was_trained(
+    more: list[str], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events, other = write_events(tmp_path / "events.csv"), tmp_path / "counted"
+    own = printed(capsys, "train", str(events), "--model", "frequency", "--out", str(other))
+    assert "frequency" not in own
+    trained = printed(capsys, "train", "--out", str(run), "--resume")["frequency"]
+    assert trained == {"valid": own["valid"], "test": own["test"]}
+    whole = printed(capsys, "evaluate", str(other), *more)
+    assert "frequency" not in whole
+    assert printed(capsys, "evaluate", str(run), *more)["frequency"] == whole["results"]
+    assert main(["evaluate", str(run), *more]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("frequency" in line for line in lines) == len(whole["results"])
+    assert main(["train", "--out", str(run), "--resume"]) == 0
+    assert sum("frequency" in line for line in capsys.readouterr().out.splitlines()) == 2
 
 
 def test_known_sets_are_listed_with_where_they_are(
@@ -318,13 +378,15 @@ def test_import_makes_a_folder_that_is_read_as_the_same_facts(
     terms.write_text("subject,relation,object,start,end\nA,rules,B,2000,2004\nB,rules,C,2003,\nC,meets,A,2009,2009\n")
     assert main(["data", "import", str(terms), str(folder), "--unit", "year", "--train-share", "0.6"]) == 0
     told = capsys.readouterr()
-    assert "3 facts with a start and an end became 13, one for each year" in told.err
+    assert "note: 3 rows with a start and an end became 13 facts, one for each year\n" in told.err
     again = find(folder)
     assert (again.vocab.entities, again.vocab.relations) == (("A", "B", "C"), ("rules", "meets"))
     times = again.facts.t[(again.facts.s == 0)]
     assert np.array_equal(np.diff(times), np.ones(4))
     assert len(again.facts) == 13
     assert [path.name for path in folder.parent.iterdir()] == ["terms"]
+    assert main(["data", "inspect", str(terms), "--unit", "month"]) == 0
+    assert "one for each month; a coarser unit makes fewer: --unit year" in capsys.readouterr().err
     assert main(["data", "import", str(terms), str(folder), "--unit", "year"]) == 2
     assert "exists and is not empty" in capsys.readouterr().err
 
@@ -371,6 +433,8 @@ def test_demo_compares_tango_with_counters_and_the_oracle(
     run_demo(Output(), world, config, tmp_path / "run", overwrite=True, as_json=False)
     text = capsys.readouterr()
     assert "python examples/trips.py" in text.err
+    settings = " ".join(f"--set {setting}" for setting in SMALLER)
+    assert f"tango train trips.csv --out runs/trips {settings}\n" in text.err
     assert f"tango forecast {tmp_path / 'run'} " in text.err
 
 

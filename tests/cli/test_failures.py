@@ -186,7 +186,7 @@ def test_a_folder_that_is_no_run_is_not_overwritten(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["forecast", "RUN", "Anne", "calls"], "Did you mean 'Ann'?"),
+        (["forecast", "RUN", "Anne", "calls"], "Did you mean 'Ann'? Known are 'Ann', 'Bob', 'Eve'. Facts about new"),
         (["forecast", "RUN", "Ann", "called"], "Did you mean 'calls'?"),
         (["forecast", "RUN", "Ann", "calls", "--at", "1999-01-01"], "ask for a later time"),
         (["forecast", "RUN", "Ann", "calls", "--at", "tomorrow"], "is no date"),
@@ -208,7 +208,10 @@ def test_a_folder_that_is_no_run_is_not_overwritten(tmp_path: Path, capsys: pyte
         (["evaluate", "RUN", "--device", "mps"], "choose one of auto, cpu, cuda"),
         (["forecast", "RUN", "Ann", "calls", "--device", "tpu"], "device 'tpu' is unknown"),
         (["train", "RUN", "--plot", "a.gif"], "expected one of .png, .svg, .pdf"),
-        (["data", "inspect", "nowhere.csv"], "no such file or folder"),
+        (["data", "inspect", "nowhere.csv"], "error: nowhere.csv: no such file or folder."),
+        (["train", "some/where", "--column", "time=when"], "error: some/where: no such file or folder."),
+        (["train", "RUN/../event.csv"], "events.csv'? Known sets have names: "),
+        (["train", "nowhere"], "unknown data set 'nowhere'"),
         (["data", "get", "YAG"], "Did you mean 'YAGO'"),
         (["data", "import", "nowhere.csv", "folder"], "no such file"),
         (["train"], "no data were given"),
@@ -216,7 +219,7 @@ def test_a_folder_that_is_no_run_is_not_overwritten(tmp_path: Path, capsys: pyte
     ],
 )
 def test_bad_questions(words: list[str], message: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [str(run) if word == "RUN" else word for word in words]
+    given = [word.replace("RUN", str(run)) for word in words]
     assert message in refused(capsys, run.parent, *given)
 
 

@@ -19,6 +19,7 @@ import pytest
 from conftest import N, dated, make_dataset, make_forecaster
 from tangokg.errors import DataError
 from tangokg.forecast import Forecaster, forecaster
+from tangokg.forecast.tables import open_questions
 from tangokg.models import MODELS
 
 FACTS = make_dataset(1).facts
@@ -112,6 +113,21 @@ def test_missing_columns_are_asked_for_and_a_missing_time_is_given_once() -> Non
     check(asked.forecast_table(pa.table(columns), at=at), one_by_one(asked, plain | {"time": [at, at]}))
 
 
+def test_headings_are_those_of_facts_or_named(tmp_path: Path) -> None:
+    asked = make_forecaster()
+    expected = one_by_one(asked, QUESTIONS, top=2)
+    headings = dict(zip(QUESTIONS, ("Actor1", "event_type", "target", "date"), strict=True))
+    table = pa.table({headings[role]: cells for role, cells in QUESTIONS.items()} | {"note": ["x"] * 6})
+    check(asked.forecast_table(table, top=2), [dict(row) for row in expected])
+    named = pa.table({f"my {role}": cells for role, cells in QUESTIONS.items()})
+    source = open_questions(named, {role: f"my {role}" for role in QUESTIONS})
+    check(asked.forecast_table(source, top=2), expected)
+    with pytest.raises(DataError, match=r"columns 'head', 'src' may each be the subject"):
+        asked.forecast_table(pa.table({"head": ["e3"], "src": ["e3"], "relation": ["r1"]}))
+    with pytest.raises(DataError, match=r"unknown column role 'start'"):
+        open_questions(named, {"start": "my time"})
+
+
 def test_empty_cells_blanks_and_question_marks_are_what_is_asked(tmp_path: Path) -> None:
     asked = make_forecaster()
     path = tmp_path / "questions.csv"
@@ -160,7 +176,10 @@ def test_the_table_of_answers_has_fixed_types() -> None:
         ("subject,relation,object\ne3,r1,e4\n", r"questions.csv:2: exactly one of"),
         ("subject,relation,time\ne3,r1,9\ne3,r1,soon\n", r"questions.csv:3: time 'soon'.*a number is expected"),
         ("subject,relation,time\ne3,r1,-5\n", r"questions.csv:2: time -5: nothing is known before it"),
-        ("name,verb\ne3,r1\n", r"questions.csv: columns 'name', 'verb' found; expected some of subject, relation"),
+        (
+            "name,verb\ne3,r1\n",
+            r"questions.csv: columns 'name', 'verb' found; expected some of subject, relation.*--column",
+        ),
         ("subject,relation\n", r"questions.csv: the table holds column names but no questions"),
     ],
 )

@@ -111,6 +111,13 @@ def test_columns_are_found_by_name(tmp_path: Path, header: str) -> None:
     assert named(read_text(tmp_path, f"{header}\na,b,c,7\n")) == [("a", "b", "c", "7")]
 
 
+def test_a_row_of_empty_cells_is_a_blank_line(tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_text('s,r,o,t\na,b,c,1\n,,,\nd,b,c,2\n"", ,,\n,,,\n')
+    facts = read_table(tmp_path / "events.csv")
+    assert facts.t.tolist() == [1, 2]
+    assert facts.vocab.entities == ("a", "d", "c")
+
+
 def test_columns_can_be_given_and_their_own_name_wins(tmp_path: Path) -> None:
     text = "x,label,relation,y,when\na,no,b,c,3\n"
     columns = {"subject": "x", "object": "y", "time": "when"}
@@ -203,6 +210,9 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "gzip": (b"\x1f\x8b\x08 broken", r"events.csv: the gzip file is damaged"),
     "parquet": (b"PAR1 broken PAR1", r"events.csv: the Parquet file is damaged"),
     "short row": (HEAD + "a,b,c,1\n\na,b,c\n", r"events.csv:4: 3 cells found; expected 4, as in the header"),
+    "short row of blanks": (HEAD + "a,b,c,1\n,,\n", r"events.csv:3: 3 cells found; expected 4, as in the header"),
+    "time after a row of blanks": (HEAD + "a,b,c,1\n, ,,\n\na,b,c,x\n", r"events.csv:5: time 'x' found"),
+    "only blanks": (HEAD + ",,,\n", r"events.csv: the table holds column names but no facts"),
     "long row": (HEAD + "a,b,c,1,9\n", r"events.csv:2: 5 cells found; expected 4"),
     "open quote": ('"s,r,o,t\na,b,c,1\n', r"events.csv: no table .* Is a quote left open\?"),
     "twice": ("s,r,o,t,s\na,b,c,1,2\n", r"events.csv: 2 columns are called 's'"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tangokg.errors import DataError, UnknownName
-from tangokg.quads.vocabulary import Vocabulary
+from tangokg.quads.vocabulary import FEW_NAMES, Vocabulary
 
 WORDS = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), max_size=6, unique=True)
 
@@ -45,6 +45,21 @@ def test_case_and_underscores_may_differ_where_that_is_unambiguous() -> None:
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(UnknownName, match=r"unknown relation 'Make a vist'\. Did you mean 'Make a visit'"):
         Vocabulary((), ("Make a visit", "Threaten")).relation_id("Make a vist")
+
+
+@pytest.mark.parametrize("count", [FEW_NAMES, FEW_NAMES + 1])
+def test_few_names_are_all_listed(count: int) -> None:
+    names = tuple(f"name {i}" for i in range(count))
+    told = ", ".join(map(repr, names)) if count <= FEW_NAMES else f"{count} names of this kind are known"
+    vocab = Vocabulary(names, names)
+    with pytest.raises(UnknownName) as error:
+        vocab.entity_id("stranger")
+    assert told in str(error.value)
+    assert "--observe FILE" in str(error.value)
+    with pytest.raises(UnknownName) as error:
+        vocab.relation_id("stranger")
+    assert told in str(error.value)
+    assert "--observe" not in str(error.value)
 
 
 def test_repeated_names_and_broken_files_are_refused(tmp_path: Path) -> None:

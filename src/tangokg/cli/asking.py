@@ -24,8 +24,8 @@ from tangokg.cli.options import (
     parse_columns,
     parse_device,
 )
-from tangokg.cli.output import Output, bar, make_table
-from tangokg.errors import DataError
+from tangokg.cli.output import Output, bar, counted, make_table
+from tangokg.errors import DataError, UnknownName
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecast, Forecaster
@@ -55,10 +55,16 @@ def forecast(
     from tangokg.forecast import load
 
     forecaster = load(run, place)
+    columns = _columns_of([*(observe or [])], queries, parse_columns(column))
     for path in observe or []:
-        _observe(output, forecaster, path, parse_columns(column))
+        _observe(output, forecaster, path, columns[path])
+    if observe:
+        _tell_untrained(output, forecaster)
     if queries is not None:
-        _write(output, forecaster.forecast_table(queries, at=at, top=top), out, as_json)
+        from tangokg.forecast.tables import open_questions
+
+        questions = open_questions(queries, columns[queries])
+        _write(output, forecaster.forecast_table(questions, at=at, top=top), out, as_json)
         return
     answer = forecaster.forecast(subject, relation, object, at=at, top=top)
     if as_json:
@@ -67,11 +73,44 @@ def forecast(
         output.show(answers_table(answer))
 
 
+def _columns_of(observe: list[Path], queries: Path | None, given: dict[str, str]) -> dict[Path, dict[str, str]]:
+    """--column for each file; where there are facts and questions, each takes those that it has."""
+    files = [*observe, *([queries] if queries else [])]
+    if not (given and observe and queries):
+        return dict.fromkeys(files, given)
+    from tangokg.quads.tables import open_table
+
+    found = {path: open_table(path).table.column_names for path in files}
+    for name in given.values():
+        if not any(name in names for names in found.values()):
+            raise UnknownName("column", name, {n for names in found.values() for n in names}, "No file has it.")
+    return {path: {role: n for role, n in given.items() if n in names} for path, names in found.items()}
+
+
 def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str]) -> None:
+    """Take the facts of a file, and say what is new in it."""
     if not path.is_file():
         raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
+    before = forecaster.facts.vocab
     added = forecaster.observe(path, **({"columns": columns} if columns else {}))
-    output.say(f"{added:,} new facts of {path} are known now; the run itself is as it was.")
+    after = forecaster.facts.vocab
+    names = counted(after.num_entities - before.num_entities, "new name")
+    relations = counted(after.num_relations - before.num_relations, "new relation")
+    are = "is" if added == 1 else "are"
+    output.say(
+        f"{counted(added, 'new fact')} of {path} {are} known now, with {names} and {relations}; "
+        f"the run itself is as it was."
+    )
+
+
+def _tell_untrained(output: Output, forecaster: Forecaster) -> None:
+    """Name the observed relations that no trained fact has."""
+    dataset = forecaster.dataset
+    observed = set() if dataset.after is None else set(dataset.after.r.tolist())
+    names = [dataset.vocab.relations[r] for r in sorted(observed - set(dataset.past.r.tolist()))]
+    if names:
+        shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        output.say(f"  note: training never saw {shown}: forecasts with a relation that is new are little but guesses")
 
 
 def _check(subject: str | None, relation: str | None, queries: Path | None, out: Path | None) -> None:
@@ -116,7 +155,7 @@ def _write(output: Output, answers: Any, out: Path | None, as_json: bool) -> Non
             tabs = pa.csv.WriteOptions(delimiter="\t" if out.suffix.casefold() == ".tsv" else ",")
             pa.csv.write_csv(answers, sink, tabs)
         write_atomically(out, sink.getvalue().to_pybytes())
-        output.say(f"{len(answers):,} answers are in {out}.")
+        output.say(f"{counted(len(answers), 'answer')} {'is' if len(answers) == 1 else 'are'} in {out}.")
     if as_json:
         output.json(answers.to_pylist())
     elif out is None:

@@ -21,7 +21,7 @@ from tangokg.cli.options import (
     ValidShare,
     parse_columns,
 )
-from tangokg.cli.output import Output, bar, make_table, sparkline
+from tangokg.cli.output import Output, bar, counted, make_table, sparkline
 
 BINS = 60  # blocks of the line of facts over time
 TOP = 10  # relations shown; with -v and --json all
@@ -108,8 +108,9 @@ def inspect_data(
         output.json(found)
         return
     title = (
-        f"{found['name']}: {found['entities']:,} entities ({found['entities_used']:,} in facts), "
-        f"{found['relations']:,} relations ({found['relations_used']:,}), {found['timestamps']:,} times, "
+        f"{found['name']}: {counted(found['entities'], 'entity', 'entities')} ({found['entities_used']:,} in facts), "
+        f"{counted(found['relations'], 'relation')} ({found['relations_used']:,}), "
+        f"{counted(found['timestamps'], 'time')}, "
         f"counted in {found['unit']}s"
     )
     columns = ("part", "first", "last", "facts", "distinct", "times", "new entities", "facts with one", "share")
@@ -162,25 +163,20 @@ def import_table(
     thin: Thin = None,
 ) -> None:
     """Turn a table of dated facts, or of facts with a start and an end, into a benchmark folder; or thin a set."""
-    from tangokg.cli.importing import count_rows, write_folder
+    from tangokg.cli.importing import write_folder
     from tangokg.cli.sources import read_source, tell
     from tangokg.quads import thin_dataset
 
     output: Output = ctx.obj
     reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
     dataset = read_source(source, reading)
-    rows = count_rows(Path(source)) if Path(source).is_file() else len(dataset.facts)
-    told = []
-    if rows != len(dataset.facts):
-        told.append(
-            f"{rows:,} facts with a start and an end became {len(dataset.facts):,}, one for each {dataset.clock.unit}."
-        )
+    kept = ""
     if thin is not None:
         whole, dataset = dataset, thin_dataset(dataset, thin)
-        told.append(f"{_extent(dataset)} of {_extent(whole)} were kept, with gaps drawn from seed {thin}.")
+        kept = f"{_extent(dataset)} of {_extent(whole)} were kept, with gaps drawn from seed {thin}."
     tell(output, dataset)
-    for line in told:
-        output.say(line)
+    if kept:
+        output.say(kept)
     write_folder(dataset, folder)
     output.show(str(folder))
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tangokg.cli.asking import answers_table
+from tangokg.cli.counting import COUNTERS, make_counter
+from tangokg.cli.hints import SMALL, with_settings
 from tangokg.cli.options import Json, Overwrite, Seed
 from tangokg.cli.output import Output, make_table
 from tangokg.cli.training import fit_shown
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from tangokg.train import RunConfig
 
 EXAMPLE = Path("examples") / "trips.py"  # where the sources are
-COUNTERS = ("copy-last", "frequency", "recurrence")
 
 
 def demo_config(seed: int = 0) -> RunConfig:
@@ -78,13 +79,9 @@ def compare(world: World, tango: Forecaster) -> list[dict[str, Any]]:
     from tangokg.forecast import Forecaster
     from tangokg.models.oracle import Oracle
     from tangokg.rank import inductive
-    from tangokg.snapshots.timeline import build_timeline
-    from tangokg.train import build_model, make_config
 
-    dataset, past = world.dataset, build_timeline(world.dataset.past)
-    models = {tango.config.model: tango, "oracle": Forecaster(Oracle(world), dataset, tango.config)}
-    for config in map(make_config, COUNTERS):
-        models[config.model] = Forecaster(build_model(config, past), dataset, config)
+    models = {tango.config.model: tango, "oracle": Forecaster(Oracle(world), world.dataset, tango.config)}
+    models |= {name: make_counter(tango, name) for name in COUNTERS}
     newcomers = inductive(tango.seen)
     compared = []
     for name, forecaster in models.items():
@@ -143,6 +140,7 @@ def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:
         output.say(f"  {shlex.join(['tango', 'evaluate', str(out), '--horizon', '1-8'])}")
     if EXAMPLE.is_file():
         output.say(f"  python {EXAMPLE}       write a small table of events, trips.csv")
-        output.say("  tango train trips.csv          learn from it")
+        output.say(f"  {with_settings(['train', 'trips.csv', '--out', 'runs/trips'], SMALL)}")
+        output.say("  tango forecast runs/trips Anna visits --at 2024-04-10")
     else:
         output.say("  tango train events.csv         a table of your own with columns subject, relation, object, time")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tangokg.cli.counting import BESIDE, counter_beside
 from tangokg.cli.options import (
     Breakdown,
     By,
@@ -29,6 +30,8 @@ from tangokg.errors import ConfigError
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
     from tangokg.rank import Metrics
+
+Measured = list[tuple[float | None, "Metrics"]]  # by horizon
 
 MOST_ROWS = 20  # of a breakdown, without -v
 
@@ -53,7 +56,9 @@ def evaluate(
     from tangokg.forecast import load
 
     forecaster = load(run, place)
-    measured = _measure(output, forecaster, split, horizons, inductive)
+    measured = _measure(output, forecaster, forecaster, split, horizons, inductive)
+    counter = counter_beside(forecaster)
+    beside = _measure(output, counter, forecaster, split, horizons, inductive) if counter else []
     every = as_json or output.verbose
     names = [f.value for f in filters or (list(Filter) if every else [Filter.TIME_AWARE])]
     broken = _breakdown(forecaster, measured[0][1], by, names[0]) if by else []
@@ -64,10 +69,12 @@ def evaluate(
         _plot(plot, forecaster, measured, names[0], title)
         output.say(f"The figure is in {plot}.")
     if as_json:
-        rows = [{"horizon": dt, "queries": m.queries} | {n: m[n].to_dict() for n in names} for dt, m in measured]
-        output.json(about | {"results": rows} | ({"by": by.value, "filter": names[0], "rows": broken} if by else {}))
+        counts = {BESIDE: _plain(beside, names)} if beside else {}
+        parts = {"by": by.value, "filter": names[0], "rows": broken} if by else {}
+        output.json(about | {"results": _plain(measured, names)} | counts | parts)
         return
-    output.show(_whole(title, about["unit"], measured, names))
+    models = {about["model"]: measured} | ({BESIDE: beside} if beside else {})
+    output.show(_whole(title, about["unit"], models, names))
     if by:
         output.show(_broken(by, names[0], broken, output.verbose))
 
@@ -84,9 +91,7 @@ def _check(by: By | None, horizons: list[float | None], plot: Path | None) -> No
         check_figure(plot)
 
 
-def _plot(
-    path: Path, forecaster: Forecaster, measured: list[tuple[float | None, Metrics]], name: str, title: str
-) -> None:
+def _plot(path: Path, forecaster: Forecaster, measured: Measured, name: str, title: str) -> None:
     """The horizons where there are several, else the times of the only one."""
     from tangokg.report import plot_by_time, plot_horizons
 
@@ -99,12 +104,17 @@ def _plot(
 
 
 def _measure(
-    output: Output, forecaster: Forecaster, split: Split, horizons: list[float | None], inductive: bool
-) -> list[tuple[float | None, Metrics]]:
-    """Each horizon with its metrics; None is the single step."""
+    output: Output,
+    forecaster: Forecaster,
+    trained: Forecaster,
+    split: Split,
+    horizons: list[float | None],
+    inductive: bool,
+) -> Measured:
+    """Each horizon with its metrics; None is the single step. What was ``trained`` says who is a newcomer."""
     from tangokg import rank
 
-    base = rank.inductive(forecaster.seen) if inductive else rank.SINGLE_STEP
+    base = rank.inductive(trained.seen) if inductive else rank.SINGLE_STEP
     part = getattr(forecaster.dataset, split.value)
     measured = []
     with output.progress("ranking") as bar:
@@ -131,14 +141,20 @@ def _breakdown(forecaster: Forecaster, metrics: Metrics, by: By, name: str) -> l
     return [{"relation": facts.vocab.relations[r], "queries": g.queries} | g.to_dict() for r, g in groups]
 
 
-def _whole(title: str, unit: str, measured: list[tuple[float | None, Metrics]], names: list[str]) -> Any:
-    far = [] if measured[0][0] is None else [f"horizon ({unit}s)"]
-    rows = [
-        [*([f"{dt:g}"] if dt is not None else []), name, *figures(metrics[name].to_dict()), f"{metrics.queries:,}"]
-        for dt, metrics in measured
-        for name in names
-    ]
-    return make_table(title, (*far, "filter", *FIGURES, "queries"), rows, left=1 + len(far))
+def _plain(measured: Measured, names: list[str]) -> list[dict[str, Any]]:
+    return [{"horizon": dt, "queries": m.queries} | {n: m[n].to_dict() for n in names} for dt, m in measured]
+
+
+def _whole(title: str, unit: str, models: dict[str, Measured], names: list[str]) -> Any:
+    """A row for each horizon, model and filter."""
+    rows = []
+    for of_models in zip(*models.values(), strict=True):
+        for model, (dt, metrics) in zip(models, of_models, strict=True):
+            far = [] if dt is None else [f"{dt:g}"]
+            for name in names:
+                rows.append([*far, model, name, *figures(metrics[name].to_dict()), f"{metrics.queries:,}"])
+    columns = ([f"horizon ({unit}s)"] if far else []) + ["model", "filter", *FIGURES, "queries"]
+    return make_table(title, columns, rows, left=2 + len(far))
 
 
 def _broken(by: By, name: str, broken: list[dict[str, Any]], verbose: bool) -> Any:

@@ -13,13 +13,7 @@ import pyarrow.csv
 from tangokg.config import to_toml
 from tangokg.errors import DataError
 from tangokg.quads import read_folder
-from tangokg.quads.tables import open_table
 from tangokg.quads.values import Dataset, Quadruples
-
-
-def count_rows(path: Path) -> int:
-    """How many rows a table has, before facts with a start and an end are unrolled."""
-    return len(open_table(path).table)
 
 
 def write_folder(dataset: Dataset, folder: Path) -> None:

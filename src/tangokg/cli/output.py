@@ -111,6 +111,11 @@ def figures(summary: Mapping[str, float]) -> list[str]:
     return [f"{value:.2f}" for value in summary.values()]
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """``1 fact``, ``2,000 facts``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 FIGURES = ("MRR", "Hits@1", "Hits@3", "Hits@10")
 
 

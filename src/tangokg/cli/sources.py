@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tangokg.cli.options import Reading
-from tangokg.cli.output import Output
-from tangokg.quads import find, inspect, read_table, split, split_at
+from tangokg.cli.output import Output, counted
+from tangokg.errors import DataError, nearest, offer
+from tangokg.quads import KNOWN, data_folders, find, inspect, read_table, split, split_at
+from tangokg.quads.tables import open_table
 from tangokg.quads.values import Dataset
 from tangokg.quads.world import make_world
 
 WORLD = "world"
+COARSER = {"second": "hour", "minute": "hour", "hour": "day", "day": "month", "week": "month", "month": "year"}
 
 
 def read_source(data: str, reading: Reading) -> Dataset:
@@ -20,17 +24,45 @@ def read_source(data: str, reading: Reading) -> Dataset:
     if data == WORLD and not os.path.exists(data):
         dataset = make_world().dataset
     elif os.path.isfile(data):
-        facts = read_table(data, columns=reading.columns, unit=reading.unit)
-        dataset = Dataset(facts, facts.select(slice(0)), facts.select(slice(0)), Path(data).stem)
+        dataset = _read_table(data, reading)
     else:
+        _check_path(data)
         dataset = find(data, columns=reading.columns, unit=reading.unit)
     if reading.valid_from is not None and reading.test_from is not None:
-        return split_at(dataset.facts, reading.valid_from, reading.test_from, name=dataset.name)
+        parts = split_at(dataset.facts, reading.valid_from, reading.test_from, name=dataset.name)
+        return replace(parts, notes=dataset.notes)
     if reading.by_share or os.path.isfile(data):
         train = 0.8 if reading.train_share is None else reading.train_share
         valid = 0.1 if reading.valid_share is None else reading.valid_share
-        return split(dataset.facts, train, valid, name=dataset.name)
+        return replace(split(dataset.facts, train, valid, name=dataset.name), notes=dataset.notes)
     return dataset
+
+
+def _read_table(data: str, reading: Reading) -> Dataset:
+    """All facts of a table as one part, with a note where rows with a start and an end were unrolled."""
+    opened = open_table(data)
+    facts = read_table(opened, columns=reading.columns, unit=reading.unit)
+    rows = len(opened.table)
+    notes: tuple[str, ...] = ()
+    if rows != len(facts):
+        fewer = COARSER.get(facts.clock.unit)
+        notes = (
+            f"{counted(rows, 'row')} with a start and an end became {len(facts):,} facts, one for each "
+            f"{facts.clock.unit}{f'; a coarser unit makes fewer: --unit {fewer}' if fewer else ''}",
+        )
+    return Dataset(facts, facts.select(slice(0)), facts.select(slice(0)), Path(data).stem, notes)
+
+
+def _check_path(data: str) -> None:
+    """What is written as a path, and is none, is no set either."""
+    written_so = Path(data).suffix or os.sep in data or "/" in data
+    if written_so and not any(os.path.exists(place / data) for place in (Path(), *data_folders())):
+        folder = Path(data).parent
+        alike = nearest(Path(data).name, os.listdir(folder)) if folder.is_dir() else []
+        raise DataError(
+            f"{data}: no such file or folder.{offer(repr(str(folder / name)) for name in alike)} "
+            f"Known sets have names: {', '.join(KNOWN)}."
+        )
 
 
 def tell(output: Output, dataset: Dataset) -> None:
@@ -38,8 +70,9 @@ def tell(output: Output, dataset: Dataset) -> None:
     found = inspect(dataset)
     facts = sum(part["facts"] for part in found["parts"].values())
     output.say(
-        f"{dataset.name}: {facts:,} facts, {found['entities']:,} entities, {found['relations']:,} relations, "
-        f"{found['timestamps']:,} times, counted in {found['unit']}s"
+        f"{dataset.name}: {counted(facts, 'fact')}, {counted(found['entities'], 'entity', 'entities')}, "
+        f"{counted(found['relations'], 'relation')}, {counted(found['timestamps'], 'time')}, "
+        f"counted in {found['unit']}s"
     )
     for name, part in found["parts"].items():
         output.say(f"  {name:5}  {_part(part)}")
@@ -54,6 +87,6 @@ def _part(part: dict[str, Any]) -> str:
         return "no facts"
     unseen = f", {part['share_with_unseen_entity']:.1%} with an entity that training never saw"
     return (
-        f"{part['facts']:,} facts at {part['timestamps']:,} times, {part['first']} to {part['last']}"
+        f"{counted(part['facts'], 'fact')} at {counted(part['timestamps'], 'time')}, {part['first']} to {part['last']}"
         f"{unseen if part['facts_with_unseen_entity'] else ''}"
     )

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tangokg.cli.counting import BESIDE, counted_parts
+from tangokg.cli.hints import hint_smaller, tell_start
 from tangokg.cli.options import (
     Columns,
     Config,
@@ -36,7 +38,7 @@ from tangokg.cli.options import (
     ValidShare,
     parse_columns,
 )
-from tangokg.cli.output import FIGURES, Output, figures, make_table
+from tangokg.cli.output import FIGURES, Output, counted, figures, make_table
 from tangokg.errors import ConfigError, DataError, RunError, TrainingError
 
 if TYPE_CHECKING:
@@ -44,9 +46,7 @@ if TYPE_CHECKING:
     from tangokg.quads import Dataset
     from tangokg.train import RunConfig
 
-FEW_FACTS = 2000  # of a training part below which smaller settings do as well, in seconds
 FILTERS = ("time-aware", "raw", "time-unaware")  # the one that is shown without -v first
-SMALL = ("dim=32", "history=2", "epochs=10", "learning_rate=0.01")
 
 
 def train(
@@ -77,11 +77,13 @@ def train(
     dataset = _read(data, reading, out if resume else None)
     assignments = [*(settings or []), *([f"train.device={device}"] if device else [])]
     resolved, folder = Wishes(model, config, assignments, seed).resolve(dataset, out, resume, start)
-    tell_before(output, dataset, resolved, hint=not (config or settings or resume or start))
+    tell_before(output, dataset, resolved, folder, hint=not (config or settings or resume or start))
+    if start:
+        tell_start(output, start, dataset)
     again = ["tango", *(word for word in output.words if word not in ("--resume", "--overwrite")), "--resume"]
     options = {"resume": resume, "overwrite": overwrite, "start_from": start}
     forecaster = fit_shown(output, dataset, resolved, folder, again, **options)
-    found = _metrics(forecaster, folder)
+    found = _metrics(forecaster, folder) | counted_parts(forecaster)
     report(output, found, as_json)
     if plot:
         _plot(output, plot, forecaster, folder)
@@ -146,13 +148,13 @@ def _read(data: str | None, reading: Reading, resumed: Path | None) -> Dataset:
     return RunFolder(resumed).dataset()
 
 
-def tell_before(output: Output, dataset: Dataset, config: RunConfig, hint: bool) -> None:
+def tell_before(output: Output, dataset: Dataset, config: RunConfig, folder: Path, hint: bool) -> None:
     """What was read and, for a small table with the settings of a large one, which would do."""
     from tangokg.cli.sources import tell
 
     tell(output, dataset)
-    if hint and len(dataset.train) < FEW_FACTS and hasattr(config.settings, "dim"):
-        output.say(f"  hint: facts as few as these train in seconds with --set {' --set '.join(SMALL)}")
+    if hint and hasattr(config.settings, "dim"):
+        hint_smaller(output, dataset, folder)
 
 
 def fit_shown(
@@ -244,14 +246,16 @@ def report(output: Output, found: dict[str, Any], as_json: bool) -> None:
 
 
 def _table(found: dict[str, Any], filters: tuple[str, ...]) -> Any:
+    measured = {found["model"]: found} | ({BESIDE: found[BESIDE]} if BESIDE in found else {})
     rows = [
-        [part, name, *figures(found[part][name]), f"{found['queries'][part]:,}"]
+        [part, model, name, *figures(metrics[part][name]), f"{found['queries'][part]:,}"]
         for part in ("valid", "test")
         if part in found
+        for model, metrics in measured.items()
         for name in filters
     ]
-    title = f"{found['model']} on {found['dataset']}, seed {found['seed']}, {found['epochs']} epochs"
-    return make_table(title, ("part", "filter", *FIGURES, "queries"), rows, left=2)
+    title = f"{found['model']} on {found['dataset']}, seed {found['seed']}, {counted(found['epochs'], 'epoch')}"
+    return make_table(title, ("part", "model", "filter", *FIGURES, "queries"), rows, left=3)
 
 
 def _plot(output: Output, path: Path, forecaster: Forecaster, out: Path) -> None:

@@ -23,20 +23,41 @@ ROLES: dict[str, tuple[str, ...]] = {
 
 def find_columns(found: Sequence[str], given: Mapping[str, str] | None, place: str) -> dict[str, str]:
     """Role -> column name: ``subject, relation, object`` and either ``time`` or ``start, end``."""
-    given = given or {}
-    for name, count in Counter(found).items():
-        if count > 1:
-            raise DataError(f"{place}: {count} columns are called {name[:40]!r}: each column needs a name of its own.")
-    for role, name in given.items():
-        if role not in ROLES:
-            raise UnknownName("column role", str(role), ROLES, hint=f"The roles are {', '.join(ROLES)}.")
-        if name not in found:
-            raise UnknownName("column", str(name), found, hint=f"{place} has {_listed(found)}.")
-    chosen = dict(given)
+    chosen = dict(given or {})
+    _check_given(found, chosen, tuple(ROLES), place)
     for role in ("subject", "relation", "object"):
         if role not in chosen:
             chosen[role] = _only(role, found, chosen, place)
     return chosen | _time_columns(found, chosen, place)
+
+
+def find_some_columns(
+    found: Sequence[str], given: Mapping[str, str] | None, roles: Sequence[str], place: str
+) -> dict[str, str]:
+    """Those of ``roles`` that have a column -> its name, found as in :func:`find_columns`; one name at least."""
+    chosen = dict(given or {})
+    _check_given(found, chosen, roles, place)
+    for role in roles:
+        if role not in chosen and _fitting(role, found, chosen):
+            chosen[role] = _only(role, found, chosen, place)
+    if not {"subject", "relation", "object"} & set(chosen):
+        raise DataError(
+            f"{place}: columns {_listed(found)} found; expected some of {', '.join(roles)}. "
+            f"Rename the columns or name them: --column subject=NAME."
+        )
+    return chosen
+
+
+def _check_given(found: Sequence[str], given: Mapping[str, str], roles: Sequence[str], place: str) -> None:
+    """Each column has a name of its own, and what the user says is there."""
+    for name, count in Counter(found).items():
+        if count > 1:
+            raise DataError(f"{place}: {count} columns are called {name[:40]!r}: each column needs a name of its own.")
+    for role, name in given.items():
+        if role not in roles:
+            raise UnknownName("column role", str(role), roles, hint=f"The roles are {', '.join(roles)}.")
+        if name not in found:
+            raise UnknownName("column", str(name), found, hint=f"{place} has {_listed(found)}.")
 
 
 def _time_columns(found: Sequence[str], chosen: Mapping[str, str], place: str) -> dict[str, str]:

@@ -106,6 +106,8 @@ def _names(opened: Source, column: str, role: str) -> pa.Array:
 
 def open_table(source: Any) -> Source:
     """The rows of a file (a path) or of a table object, as they are."""
+    if isinstance(source, Source):
+        return source
     return _open_file(Path(source)) if isinstance(source, str | Path) else _open_object(source)
 
 
@@ -171,7 +173,17 @@ def _open_file(path: Path) -> Source:
         reason = _ragged(text, delimiter, path.name) or f"{path.name}: no table ({error}). Is a quote left open?"
         raise DataError(reason) from None
     names = [str(column[0]).strip() for column in rows.columns]
-    return Source(rows.slice(1).rename_columns(names), path.name, text, delimiter)
+    return Source(_without_blanks(rows.slice(1)).rename_columns(names), path.name, text, delimiter)
+
+
+def _without_blanks(rows: pa.Table) -> pa.Table:
+    """Without the rows whose cells are all empty, which spreadsheets leave at the end."""
+    blank = np.full(len(rows), rows.num_columns > 1)
+    for column in rows.columns:
+        if not blank.any():
+            return rows
+        blank &= np.asarray(pc.equal(pc.utf8_trim_whitespace(column), ""))
+    return rows.filter(pa.array(~blank))
 
 
 def _parse_csv(data: bytes, delimiter: str, width: int) -> pa.Table:
@@ -203,8 +215,8 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 def _line_of(text: str, delimiter: str, row: int) -> int:
     """The line at which a row begins: blank lines, and line breaks inside quotes, are lines too."""
-    numbered = enumerate(_records(text, delimiter))
-    return next((line for i, (line, _) in numbered if i == row + 1), row + 2)
+    filled = (line for line, cells in _records(text, delimiter) if len(cells) == 1 or any(map(str.strip, cells)))
+    return next((line for i, line in enumerate(filled) if i == row + 1), row + 2)
 
 
 def _ragged(text: str, delimiter: str, name: str) -> str | None:

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 
 from tangokg.errors import DataError, UnknownName
 
+FEW_NAMES = 20  # up to which a message lists them all
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -98,8 +100,15 @@ def _find(kind: str, name: str, ids: dict[str, int], loose_ids: dict[str, int]) 
         return ids[name]
     loose = loose_ids.get(_fold(name), -1)
     if loose < 0:
-        raise UnknownName(kind, name, ids, hint=f"{len(ids):,} names of this kind are known.")
+        raise UnknownName(kind, name, ids, hint=_hint(kind, ids))
     return loose
+
+
+def _hint(kind: str, ids: dict[str, int]) -> str:
+    """Which names are known, and how others become so."""
+    few = 0 < len(ids) <= FEW_NAMES
+    known = f"Known are {', '.join(map(repr, ids))}." if few else f"{len(ids):,} names of this kind are known."
+    return f"{known} Facts about new names are added with --observe FILE." if kind == "entity" else known
 
 
 def _read_names(path: Path) -> tuple[str, ...]:
