@@ -71,9 +71,10 @@ def test_times_without_dates_are_numbers_with_their_unit(drawn: list[Any], tmp_p
 
 
 def test_horizons_are_drawn_in_their_unit(drawn: list[Any], tmp_path: Path) -> None:
-    plot_horizons(tmp_path / "a.png", GROUPS, "week", "")
+    plot_horizons(tmp_path / "a.png", GROUPS, "week", "", {"frequency": GROUPS})
     assert drawn[0].axes[0].get_xlabel() == "how far ahead (weeks)"
     assert lines(drawn[0].axes[0])["MRR"] == [(3, 40), (4, 30.5), (9, 20)]
+    assert lines(drawn[0].axes[0])["MRR of frequency"] == [(3, 40), (4, 30.5), (9, 20)]
 
 
 def test_training_has_two_axes_with_a_validation_part_and_one_without(drawn: list[Any], tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_nothing_is_left_open_or_set_in_matplotlib(tmp_path: Path) -> None:
 
     before = dict(mpl.rcParams)
     plot_training(tmp_path / "a.svg", LOG, "")
-    plot_horizons(tmp_path / "a.png", GROUPS, "day", "")
+    plot_horizons(tmp_path / "a.png", GROUPS, "day", "", {})
     assert plt.get_fignums() == []
     assert dict(mpl.rcParams) == before
 

@@ -230,7 +230,7 @@ def test_what_was_observed_since_training_is_part_of_what_is_known(run: Path, tm
 
 def test_another_model_or_other_settings_are_refused(run: Path, tmp_path: Path) -> None:
     for other in ({"dim": 5}, {"history": 3}):
-        with pytest.raises(ConfigError, match="holds tango with other settings; go on with the same ones"):
+        with pytest.raises(ConfigError, match=r"holds tango with other settings \(.* there, .* here\); take the same"):
             go_on(run, newer(), tmp_path / "new", **other)
     with pytest.raises(ConfigError, match="holds tango with other settings"):
         fit(newer(), "tango-tucker", reporter=Silent(), start_from=run, out=tmp_path / "new", **SMALL)

@@ -66,7 +66,7 @@ def evaluate(
     about |= {"split": split.value, "inductive": inductive, "unit": forecaster.facts.clock.unit}
     title = f"{about['model']} on the {split.value} part of {about['dataset']}{', inductive' if inductive else ''}"
     if plot:
-        _plot(plot, forecaster, measured, names[0], title)
+        _plot(plot, forecaster, measured, beside, names[0], title)
         output.say(f"The figure is in {plot}.")
     if as_json:
         counts = {BESIDE: _plain(beside, names)} if beside else {}
@@ -91,14 +91,17 @@ def _check(by: By | None, horizons: list[float | None], plot: Path | None) -> No
         check_figure(plot)
 
 
-def _plot(path: Path, forecaster: Forecaster, measured: Measured, name: str, title: str) -> None:
+def _plot(path: Path, forecaster: Forecaster, measured: Measured, beside: Measured, name: str, title: str) -> None:
     """The horizons where there are several, else the times of the only one."""
     from tangokg.report import plot_by_time, plot_horizons
 
     clock, title = forecaster.facts.clock, f"{title}, {name}"
     if len(measured) > 1:
-        groups = {dt: metrics[name] for dt, metrics in sorted(measured, key=lambda row: row[0] or 0) if dt}
-        plot_horizons(path, groups, clock.unit, title)
+        own, others = (
+            {dt: metrics[name] for dt, metrics in sorted(found, key=lambda row: row[0] or 0) if dt}
+            for found in (measured, beside)
+        )
+        plot_horizons(path, own, clock.unit, title, {BESIDE: others} if others else {})
     else:
         plot_by_time(path, measured[0][1].by_time(name), clock, title)
 

@@ -54,7 +54,8 @@ def fit(
     if start_from is not None:
         old, old_data, old_config = RunFolder(Path(start_from)).load()
         if (old_config.model, old_config.settings) != (resolved.model, resolved.settings):
-            raise ConfigError(f"{start_from} holds {old_config.model} with other settings; go on with the same ones.")
+            other = _differences(old_config, resolved)
+            raise ConfigError(f"{start_from} holds {old_config.model} with other settings ({other}); take the same.")
         dataset = continue_dataset(old_data, dataset)
         start = partial(adopt, old=old, vocab=dataset.vocab, old_vocab=old_data.vocab)
     folder = None if out is None else _open(out, dataset, resolved, resume, overwrite, start_from)
@@ -107,13 +108,27 @@ def _open(
     folder = RunFolder(Path(out))
     if resume and (folder.path / "config.toml").exists():
         if folder.config() != config:
-            raise RunError(f"{folder.path} was made with other settings; resume with the same, or use --overwrite.")
+            other = _differences(folder.config(), config)
+            raise RunError(f"{folder.path} was made with other settings ({other}); take the same, or use --overwrite.")
         if not _same(folder.dataset(), dataset):
             raise RunError(f"{folder.path} was made with other data; resume with the same, or use --overwrite.")
         return folder
     folder.claim(overwrite)
     folder.create(dataset, config, None if start_from is None else Path(start_from))
     return folder
+
+
+def _differences(there: RunConfig, here: RunConfig) -> str:
+    """Which settings differ: ``dim: 32 there, 64 here``."""
+    flat = []
+    for config in (there, here):
+        tables = config.to_tables()
+        flat.append({"model": config.model, "seed": config.seed} | tables.get("settings", {}) | tables["train"])
+    return ", ".join(
+        f"{key}: {flat[0].get(key)} there, {flat[1].get(key)} here"
+        for key in dict.fromkeys([*flat[0], *flat[1]])
+        if flat[0].get(key) != flat[1].get(key)
+    )
 
 
 def _same(a: Dataset, b: Dataset) -> bool:

@@ -38,9 +38,14 @@ def plot_by_time(path: Path, groups: Mapping[float, Summary], clock: Clock, titl
     _write(figure, path)
 
 
-def plot_horizons(path: Path, groups: Mapping[float, Summary], unit: str, title: str) -> None:
-    """MRR and Hits@k of the same queries, asked from ever further away."""
+def plot_horizons(
+    path: Path, groups: Mapping[float, Summary], unit: str, title: str, beside: Mapping[str, Mapping[float, Summary]]
+) -> None:
+    """MRR and Hits@k of the same queries, asked from ever further away; of the models ``beside`` the MRR, dashed."""
     figure, axes = _start(title, f"how far ahead ({unit}s)", "per cent")
+    for name, others in beside.items():
+        values = [summary.mrr for summary in others.values()]
+        axes.plot(list(others), values, label=f"MRR of {name}", color="grey", linestyle="--", clip_on=False)
     _draw_summaries(axes, groups)
     _write(figure, path)
 
@@ -94,7 +99,7 @@ def _draw_summaries(axes: Any, groups: Mapping[float, Summary]) -> None:
         style = {"color": colour, "linewidth": width, "marker": _mark(rows), "ms": 3, "clip_on": False}
         axes.plot(list(groups), values, label=label, **style)
     axes.set_ylim(0, 100)
-    axes.figure.legend(frameon=False, ncols=len(rows[0]), loc="outside lower center")
+    axes.figure.legend(frameon=False, ncols=len(axes.lines), loc="outside lower center")
 
 
 def _mark(points: Sequence[Any]) -> str:
