@@ -1,4 +1,4 @@
-"""Whole runs through ``main``: train, evaluate, forecast, data, demo, doctor."""
+"""Whole runs through ``main``: help, train, evaluate."""
 
 from __future__ import annotations
 
@@ -6,62 +6,22 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
-from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
-import typer
 from typer.main import get_command
 
+from cli_runs import SMALL, printed, run, write_events
 from tangokg.cli import main
 from tangokg.cli.app import app
-from tangokg.cli.demo import demo_config, run_demo
 from tangokg.cli.hints import SMALL as SMALLER
 from tangokg.cli.options import ABOUT_MODEL, DEVICES, Filter, parse_device
-from tangokg.cli.output import Output, bar, sparkline
 from tangokg.models import MODELS
-from tangokg.quads import KNOWN, find
-from tangokg.quads.world import make_world
 from tangokg.rank import FILTERS
 from tangokg.train import make_config
 
-NAMES = ("Ann [red]", "Bob", "Čarles", "Dan O'Neil", "Eve", "Fay")
-SMALL = ["--set", "dim=4", "--set", "history=2", "--set", "layers=1", "--set", "epochs=2", "--device", "cpu"]
-
-
-def write_events(path: Path, days: int = 20) -> Path:
-    """Each person calls the next one every other day; Gus comes in the last days alone."""
-    rows = ["subject,relation,object,date"]
-    for day in range(days):
-        names = (*NAMES, "Gus") if day >= days - 2 else NAMES
-        for i in range(day % 2, len(names), 2):
-            rows.append(
-                f"{names[i]},{'calls' if i % 3 else 'visits'},{names[i - 1]},{date(2024, 1, 1) + timedelta(day)}"
-            )
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small TANGO, trained once."""
-    folder = tmp_path_factory.mktemp("run")
-    out = folder / "made" / "run"
-    events = write_events(folder / "events.csv")
-    assert main(["-q", "train", str(events), "--model", "tango-distmult", "--out", str(out), *SMALL]) == 0
-    return out
-
-
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    """The JSON that a command prints, alone, on standard output."""
-    capsys.readouterr()
-    assert main([*words, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+__all__ = ["run"]  # a fixture
 
 
 def commands() -> Iterator[list[str]]:
@@ -213,106 +173,6 @@ def test_smaller_settings_are_hinted_at_where_nothing_was_set(
         assert ("faster and usually better" in capsys.readouterr().err) == (hinted and small)
 
 
-def test_inductive_queries_are_those_with_a_newcomer(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys, "evaluate", str(run), "--inductive")
-    assert found["results"][0]["queries"] == 2 * 2  # (Gus, visits, Fay) and (Ann, visits, Gus), both ways
-
-
-def test_forecast_by_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys, "forecast", str(run), "Ann [red]", "visits", "--at", "2024-02-01", "--top", "20")
-    assert found["at"] == "2024-02-01"
-    assert sum(answer["probability"] for answer in found["answers"]) == pytest.approx(1, abs=1e-4)
-    assert main(["forecast", str(run), "?", "visits", "Fay", "--top", "7"]) == 0
-    text = capsys.readouterr().out
-    assert "(?, visits, Fay)" in text
-    assert "Ann [red]" in text  # no markup
-    assert "seen 9 times, last 2024-01-17" in text
-    asked = printed(capsys, "forecast", str(run), "Bob", "?", "Ann [red]")
-    assert {answer["name"] for answer in asked["answers"]} == {"calls", "visits"}
-
-
-def test_observed_facts_are_known_and_the_run_stays(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    more = tmp_path / "more.csv"
-    more.write_text("who,relation,object,date\nZed,calls,Bob,2024-01-25\nZed,calls,Bob,2024-01-25\n")
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    words = ["forecast", str(run), "Zed", "calls", "--top", "20"]
-    assert main(words) == 2
-    found = printed(capsys, *words, "--observe", str(more), "--column", "subject=who")
-    assert next(answer["seen"] for answer in found["answers"] if answer["name"] == "Bob") == 1
-    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-
-
-def test_what_observed_facts_bring_is_told(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, more = tmp_path / "one.csv", tmp_path / "more.csv"
-    one.write_text("who,relation,object,date\nZed,calls,Bob,2024-01-25\n")
-    more.write_text("who,relation,object,date\nZed,greets,Yan,2024-01-26\nYan,greets,Zed,2024-01-26\n")
-    words = ["forecast", str(run), "Zed", "calls", "--column", "subject=who", "--observe", str(one)]
-    assert main(words) == 0
-    told = capsys.readouterr().err
-    assert f"1 new fact of {one} is known now, with 1 new name and 0 new relations" in told
-    assert "training never saw" not in told
-    assert main([*words, "--observe", str(more)]) == 0
-    told = capsys.readouterr().err
-    assert f"2 new facts of {more} are known now, with 1 new name and 1 new relation;" in told
-    assert told.count("training never saw 'greets'") == 1
-
-
-def test_questions_have_the_headings_of_facts(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    more, plain, other = tmp_path / "more.csv", tmp_path / "plain.csv", tmp_path / "other.csv"
-    more.write_text("who,relation,object,date\nZed,calls,Bob,2024-01-25\n")
-    plain.write_text("subject,relation,time\nBob,calls,2024-02-01\n")
-    other.write_text("Source,did,date\nBob,calls,2024-02-01\n")
-    words = ["forecast", str(run), "--top", "3", "--queries"]
-    expected = printed(capsys, *words, str(plain))
-    assert printed(capsys, *words, str(other), "--column", "relation=did") == expected
-    shared = ["--observe", str(more), "--column", "subject=who", "--column", "relation=did"]
-    assert [row["relation"] for row in printed(capsys, *words, str(other), *shared)] == ["calls"] * 3
-    assert main([*words, str(other), "--column", "relation=done"]) == 2
-    assert "unknown column 'done'" in capsys.readouterr().err
-    assert main([*words, str(other), *shared, "--column", "time=dates"]) == 2
-    assert "unknown column 'dates'. Did you mean 'date'?" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
-def test_a_table_of_questions(suffix: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    questions, out = tmp_path / "questions.csv", tmp_path / f"answers{suffix}"
-    questions.write_text("subject,relation,object,time\nBob,calls,,2024-02-01\n,visits,Fay,\n")
-    words = ["forecast", str(run), "--queries", str(questions), "--top", "3"]
-    assert main([*words, "--out", str(out)]) == 0
-    if suffix == ".parquet":
-        table = pa.parquet.read_table(out)
-    else:
-        options = pa.csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",")
-        table = pa.csv.read_csv(out, parse_options=options)
-    assert table.column("query").to_pylist() == [0, 0, 0, 1, 1, 1]
-    rows = printed(capsys, *words)
-    assert [row["answer"] for row in rows] == table.column("answer").to_pylist()
-    assert main(words) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 7
-    assert set(tmp_path.iterdir()) == {questions, out}
-
-
-def test_going_on_from_a_run_keeps_its_settings(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    newer = write_events(tmp_path / "newer.csv", days=24)
-    words = ["train", str(newer), "--from", str(run), "--set", "epochs=1", "--out", str(tmp_path / "next")]
-    capsys.readouterr()
-    assert main([*words, "--json"]) == 0
-    told = capsys.readouterr()
-    assert f"taken over from {run}: 7 of 7 names, 2 of 2 relations" in told.err
-    found = json.loads(told.out)
-    assert found["config"]["settings"]["dim"] == 4
-    assert found["model"] == "tango-distmult"
-
-
-def test_a_finished_run_can_be_resumed_without_its_data(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys, "train", "--out", str(run), "--resume")
-    counted = found.pop("frequency")
-    assert found == json.loads((run / "metrics.json").read_text())
-    assert set(counted) == {"valid", "test"}
-
-
 @pytest.mark.parametrize("more", [[], ["--inductive"], ["--horizon", "2,3", "--split", "valid"]], ids=" ".join)
 def test_a_counter_stands_beside_what_was_trained(
     more: list[str], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -330,141 +190,3 @@ def test_a_counter_stands_beside_what_was_trained(
     assert sum("frequency" in line for line in lines) == len(whole["results"])
     assert main(["train", "--out", str(run), "--resume"]) == 0
     assert sum("frequency" in line for line in capsys.readouterr().out.splitlines()) == 2
-
-
-def test_known_sets_are_listed_with_where_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "YAGO").mkdir()
-    (tmp_path / "YAGO" / "train.txt").write_text("")
-    monkeypatch.setenv("TANGOKG_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = {row["name"]: row for row in printed(capsys, "data", "list")}
-    assert set(found) == set(KNOWN)
-    assert found["YAGO"]["found"] == str(tmp_path / "YAGO")
-    assert found["WIKI"]["found"] is None
-    assert main(["data", "list"]) == 0
-    assert "tango data get WIKI" in capsys.readouterr().out
-
-
-def test_get_says_where_the_set_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fetch(name: str, folder: Path, progress: Any) -> Path:
-        progress("train.txt", 1, None)
-        progress("train.txt", 2, 2)
-        return folder / name
-
-    monkeypatch.setattr("tangokg.quads.download", fetch)
-    assert main(["data", "get", "YAGO", "--to", str(tmp_path / "[x]")]) == 0
-    told = capsys.readouterr()
-    assert told.out.strip() == str(tmp_path / "[x]" / "YAGO")
-    assert "set TANGOKG_DATA" in told.err
-
-
-def test_inspect_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    events = write_events(tmp_path / "events.csv")
-    found = printed(capsys, "data", "inspect", str(events))
-    assert sum(part["facts"] for part in found["parts"].values()) == 61
-    assert {row["relation"]: row["facts"] for row in found["facts_by_relation"]} == {"calls": 40, "visits": 21}
-    assert main(["data", "inspect", "world"]) == 0
-    assert "trades with" in capsys.readouterr().out
-
-
-def test_import_makes_a_folder_that_is_read_as_the_same_facts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    terms, folder = tmp_path / "terms.csv", tmp_path / "made" / "terms"
-    terms.write_text("subject,relation,object,start,end\nA,rules,B,2000,2004\nB,rules,C,2003,\nC,meets,A,2009,2009\n")
-    assert main(["data", "import", str(terms), str(folder), "--unit", "year", "--train-share", "0.6"]) == 0
-    told = capsys.readouterr()
-    assert "note: 3 rows with a start and an end became 13 facts, one for each year\n" in told.err
-    again = find(folder)
-    assert (again.vocab.entities, again.vocab.relations) == (("A", "B", "C"), ("rules", "meets"))
-    times = again.facts.t[(again.facts.s == 0)]
-    assert np.array_equal(np.diff(times), np.ones(4))
-    assert len(again.facts) == 13
-    assert [path.name for path in folder.parent.iterdir()] == ["terms"]
-    assert main(["data", "inspect", str(terms), "--unit", "month"]) == 0
-    assert "one for each month; a coarser unit makes fewer: --unit year" in capsys.readouterr().err
-    assert main(["data", "import", str(terms), str(folder), "--unit", "year"]) == 2
-    assert "exists and is not empty" in capsys.readouterr().err
-
-
-def test_a_set_can_be_thinned_to_irregular_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole, folder, words = make_world().dataset, tmp_path / "thinned", ["data", "import", "world"]
-    assert main([*words, str(folder), "--thin", "3"]) == 0
-    again = find(folder)
-    times = np.unique(whole.facts.t)
-    kept = np.searchsorted(times, np.unique(again.facts.t))
-    assert set(np.diff(kept)) == {1, 2, 3, 4}
-    assert np.array_equal(times[kept], np.unique(again.facts.t))
-    assert len(again.facts) == np.isin(whole.facts.t, times[kept]).sum()
-    assert f"{len(kept)} times and {len(again.facts):,} facts of {len(times)} times" in capsys.readouterr().err
-    assert main(["-q", *words, str(tmp_path / "whole")]) == 0
-    assert len(find(tmp_path / "whole").facts) == len(whole.facts)
-    assert main(["-q", "data", "import", str(tmp_path / "whole"), str(tmp_path / "same"), "--thin", "3"]) == 0
-    assert (tmp_path / "same" / "train.txt").read_bytes() == (folder / "train.txt").read_bytes()
-
-
-def test_demo_compares_tango_with_counters_and_the_oracle(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert demo_config(4).seed == 4
-    config = make_config("tango-distmult", {"settings": {"dim": 4, "history": 2}, "train": {"epochs": 1}})
-    world = make_world(num_actors=40, num_newcomers=8, num_days=80)
-    run_demo(Output(), world, config, tmp_path / "run", overwrite=False, as_json=True)
-    found = json.loads(capsys.readouterr().out)
-    mrr = {row["model"]: row["mrr"] for row in found["compared"]}
-    assert set(mrr) == {"tango-distmult", "copy-last", "frequency", "recurrence", "oracle"}
-    assert list(mrr.values()) == sorted(mrr.values(), reverse=True)
-    assert next(iter(mrr)) == "oracle"
-    assert len(found["forecasts"]) == 2
-    monkeypatch.chdir(tmp_path)
-    run_demo(Output(), world, config, None, overwrite=False, as_json=False)
-    text = capsys.readouterr()
-    for shown in ("MRR, newcomers", "A newcomer, whom training never saw:", "One who was always there:", "happened"):
-        assert shown in text.out
-        assert shown not in text.err
-    assert "tango train events.csv" in text.err
-    assert "trips" not in text.err
-    (tmp_path / "examples").mkdir()
-    (tmp_path / "examples" / "trips.py").touch()
-    run_demo(Output(), world, config, tmp_path / "run", overwrite=True, as_json=False)
-    text = capsys.readouterr()
-    assert "python examples/trips.py" in text.err
-    settings = " ".join(f"--set {setting}" for setting in SMALLER)
-    assert f"tango train trips.csv --out runs/trips {settings}\n" in text.err
-    assert f"tango forecast {tmp_path / 'run'} " in text.err
-
-
-def test_a_demo_says_how_to_replace_the_run_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.toml").touch()
-    assert main(["demo", "--out", str(tmp_path / "run")]) == 2
-    told = capsys.readouterr().err
-    assert "exists; replace it with --overwrite" in told
-    assert "--resume" not in told
-
-
-def test_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys, "doctor")
-    assert {"torch", "pyarrow", "lightning"} <= set(found["versions"])
-    assert set(found["extras"]) == {"serve", "tune", "dev"}
-    assert set(found["known sets"]) == set(KNOWN)
-    assert main(["doctor"]) == 0
-    assert "torchdiffeq" in capsys.readouterr().out
-
-
-def test_bars_and_sparklines() -> None:
-    assert [len(bar(share, 8)) for share in (0, 0.5, 1, 2)] == [0, 4, 8, 8]
-    assert bar(1 / 64, 8) == "▏"
-    assert sparkline([0, 1, 8]) == " ▂█"
-    assert sparkline([]) == ""
-
-
-def test_the_app_needs_no_object_from_main() -> None:
-    from typer.testing import CliRunner
-
-    assert isinstance(app, typer.Typer)
-    assert CliRunner().invoke(app, ["data", "list", "--json"]).exit_code == 0

@@ -128,13 +128,13 @@ class Tango(Model):
         table, seen = self._known_entities(timeline.num_entities, generator)
         if seen is None:
             block = build_block(timeline, windows, self.settings.history)
-            z, base = take_rows(self._start(table), block.entity)  # (M, D), (N, D)
+            z, base = take_rows(self._of_length_one(table), block.entity)  # (M, D), (N, D)
         else:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
             block = build_block(timeline, windows, self.settings.history, new.key)
-            z, base = take_rows(self._start(table), block.entity)
-            z = z.index_copy(0, torch.searchsorted(block.key, new.key), self._start(new.state))
+            z, base = take_rows(self._of_length_one(table), block.entity)
+            z = z.index_copy(0, torch.searchsorted(block.key, new.key), self._of_length_one(new.state))
         z, factor = self._move(z, block, relations, generator)
         return Encoded(States(base, factor, z, block), relations, timeline, windows)
 
@@ -152,10 +152,11 @@ class Tango(Model):
             touched, grown = moved.split([len(interval.rows), len(block)])
             grown = grown[:, 0].detach()  # (W,)
             z = (z * grown.index_select(0, block.window)[:, None]).index_copy(0, interval.rows, touched)
-            z, factor = self._start(z), factor * grown
+            z, factor = self._of_length_one(z), factor * grown
         return z, torch.ones_like(factor) if self.settings.normalise else factor
 
-    def _start(self, h: Tensor) -> Tensor:
+    def _of_length_one(self, h: Tensor) -> Tensor:
+        """States as they are, or scaled to length 1 where the settings say so."""
         return normalize(h) if self.settings.normalise else h
 
     def _known_entities(self, num_entities: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor | None]:
