@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tangokg.forecast import Forecaster
 from tangokg.models import MODELS
+from tangokg.models.tango import Tango
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.quads.vocabulary import Vocabulary
@@ -93,3 +94,13 @@ def dated(dataset: Dataset, unit: str = "day", origin: str = "2024-01-01") -> Da
     """The same facts with dates: step 0 is ``origin``."""
     parts: dict[str, Any] = {name: replace(part, clock=Clock(unit, origin)) for name, part in dataset.parts.items()}
     return replace(dataset, **parts)
+
+
+def first_state(model: Tango, timeline: Timeline, known: int, entity: int) -> Tensor:
+    """A newcomer's first state by the formula, one edge after the other."""
+    total, size = model.prior.clone(), 1
+    for j in range(known):
+        g = timeline[j]
+        for r in g.r[g.o == entity].tolist():
+            total, size = total + model.prototype[r], size + 1
+    return total / size

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from conftest import N, R, all_queries, equal, make_dataset, make_timeline
+from conftest import N, R, all_queries, equal, first_state, make_dataset, make_timeline
 from tangokg.models.copying import CopyLogits
 from tangokg.models.growth import grow, grow_by_mean
 from tangokg.models.tango import Tango, TangoSettings
@@ -153,15 +153,6 @@ def starts(model: Tango, timeline: Timeline, windows: Windows, seed: int) -> Ten
     with torch.no_grad():
         encoded = model.encode(timeline, windows, torch.Generator().manual_seed(seed))
         return encoded.states.take(w, entity)[0].view(len(windows), N, -1)
-
-
-def first_state(model: Tango, timeline: Timeline, known: int, entity: int) -> Tensor:
-    total, size = model.prior.clone(), 1
-    for j in range(known):
-        g = timeline[j]
-        for r in g.r[g.o == entity].tolist():
-            total, size = total + model.prototype[r], size + 1
-    return total / size
 
 
 def test_a_share_of_the_entities_trains_as_newcomers_where_they_have_edges() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
-from conftest import NEWCOMERS, N, R, equal, make_dataset
+from conftest import NEWCOMERS, N, R, equal, first_state, make_dataset
 from tangokg.models.newcomers import find_newcomers, prototypes
 from tangokg.models.tango import Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline, build_timeline
@@ -25,16 +24,6 @@ def settled(train: Timeline, normalise: bool = False) -> Tango:
     model = Tango(settings, train, torch.Generator().manual_seed(0)).double().eval()
     model.settle(train)
     return model
-
-
-def first_state(model: Tango, timeline: Timeline, known: int, entity: int) -> Tensor:
-    """The formula, one edge after the other."""
-    total, size = model.prior.clone(), 1
-    for j in range(known):
-        g = timeline[j]
-        for r in g.r[g.o == entity].tolist():
-            total, size = total + model.prototype[r], size + 1
-    return total / size
 
 
 def test_prototypes_equal_a_slow_twin() -> None:
