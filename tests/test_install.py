@@ -36,7 +36,8 @@ import pkgutil
 from importlib import import_module
 
 import tangokg
-names = [m.name for m in pkgutil.walk_packages(tangokg.__path__, "tangokg.") if not m.name.endswith("__main__")]
+names = [m.name for m in pkgutil.walk_packages(tangokg.__path__, "tangokg.")]
+names = [name for name in names if not name.endswith(("__main__", "fields.kernels"))]  # a script; what Triton builds
 for name in names:
     import_module(name)
 for name in tangokg.__all__:

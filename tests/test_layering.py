@@ -11,7 +11,20 @@ import pytest
 import tangokg
 
 HOUSE = Path(tangokg.__file__).parent
-ORDER = ["quads", "snapshots", "fields", "solve", "decode", "models", "rank", "train", "report", "forecast", "serve"]
+ORDER = [
+    "quads",
+    "snapshots",
+    "fields",
+    "solve",
+    "decode",
+    "models",
+    "rank",
+    "train",
+    "report",
+    "bench",
+    "forecast",
+    "serve",
+]
 SHARED = {"config", "errors"}
 
 

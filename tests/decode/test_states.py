@@ -11,15 +11,17 @@ from torch.nn.functional import cross_entropy
 
 from conftest import N, all_queries, equal, make_timeline
 from tangokg.decode import States
-from tangokg.decode.states import _Layout, take_rows
+from tangokg.decode.states import ALIGNED, STATE_BYTES, _Layout, take_rows
 from tangokg.snapshots.blocks import build_block
 from tangokg.snapshots.windows import Queries, windows_at
 
 
-@pytest.fixture(autouse=True, params=[True, False], ids=["by window", "by columns"])
+@pytest.fixture(autouse=True, params=[1, 3, 0, 2], ids=["one window", "three windows", "by columns", "two, aligned"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to the same scores; sizes choose between them."""
-    monkeypatch.setattr(_Layout, "by_window", lambda layout, base: request.param)
+    """All ways to the same scores: states of one or more windows written out, or columns replaced; sizes choose."""
+    monkeypatch.setattr(_Layout, "by_window", lambda layout, base: request.param > 0)
+    monkeypatch.setitem(STATE_BYTES, "cpu", request.param * N * D * 8)
+    monkeypatch.setitem(ALIGNED, "cpu", 8 if request.param == 2 else 1)
 
 
 D = 4
@@ -60,7 +62,7 @@ TARGETS = pytest.mark.parametrize("target", [[4, 0, 7, 2], [0, 3, 1]], ids=["som
 @TARGETS
 def test_scores_and_their_gradients(target: list[int]) -> None:
     states, queries, leaves = make_states(target)
-    found = states.scores(leaves[2], queries.window)
+    found = states.scores(leaves[2], queries)
     expected = torch.einsum("bd,bnd->bn", leaves[2], dense(states)[queries.window])
     assert equal(found, expected)
     look = random(*found.shape, seed=4).detach()
@@ -75,7 +77,7 @@ def test_cross_entropy_with_sparse_logits_that_repeat(target: list[int]) -> None
     value = random(len(row), seed=5)
     logits = torch.einsum("bd,bnd->bn", leaves[2], dense(states)[queries.window])
     expected = cross_entropy(logits.index_put((row, column), value, accumulate=True), queries.answer)
-    found = states.cross_entropy(leaves[2], queries.window, queries.answer, (row, column, value))
+    found = states.cross_entropy(leaves[2], queries, (row, column, value))
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)
     same_gradients(found * 3, expected * 3, (*leaves, value))
 
@@ -83,7 +85,7 @@ def test_cross_entropy_with_sparse_logits_that_repeat(target: list[int]) -> None
 def test_cross_entropy_survives_logits_beyond_the_range_of_exp() -> None:
     states, queries, (_, _, query) = make_states([4, 7, 2])
     far = 1000 * query.detach()
-    loss = states.cross_entropy(far.requires_grad_(), queries.window, queries.answer)
+    loss = states.cross_entropy(far.requires_grad_(), queries)
     expected = cross_entropy(torch.einsum("bd,bnd->bn", far, dense(states)[queries.window]), queries.answer)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
     assert torch.autograd.grad(loss, far)[0].isfinite().all()
@@ -97,7 +99,7 @@ def test_taken_states_and_their_gradients_meet_those_of_the_scores(target: list[
     plain = dense(states)
     expected_h = plain[queries.window, queries.s]
     assert equal(h_s, expected_h)
-    found = further.cross_entropy(h_s * leaves[2], queries.window, queries.answer)
+    found = further.cross_entropy(h_s * leaves[2], queries)
     logits = torch.einsum("bd,bnd->bn", expected_h * leaves[2], plain[queries.window])
     same_gradients(found, cross_entropy(logits, queries.answer), leaves)
 
@@ -108,14 +110,16 @@ def test_states_that_nothing_touched() -> None:
     base, query = random(N, D, seed=1), random(4, D, seed=3)
     states = States(base, torch.tensor([1.0, 2.0], dtype=torch.float64), base.new_zeros(0, D), block)
     window, entity = torch.tensor([0, 0, 1, 1]), torch.tensor([3, 3, 3, 5])
-    assert equal(states.scores(query, window), (query * states.factor[window, None]) @ base.T)
+    assert equal(
+        states.scores(query, Queries(window, entity, entity, entity)), (query * states.factor[window, None]) @ base.T
+    )
     assert equal(states.take(window, entity)[0], base[entity] * states.factor[window, None])
 
 
 def test_scores_of_a_window_do_not_need_the_others() -> None:
     states, queries, (_, _, query) = make_states([4, 0, 7, 2])
     alone = queries.window == 2
-    assert equal(states.scores(query, queries.window)[alone], states.scores(query[alone], queries.window[alone]))
+    assert equal(states.scores(query, queries)[alone], states.scores(query[alone], queries.select(alone)))
 
 
 @pytest.mark.parametrize("used", ["both", "rows", "table"])
@@ -136,9 +140,9 @@ def test_rows_and_table_share_one_gradient(used: str) -> None:
 def test_a_touched_row_hides_its_embedding() -> None:
     """The gradient of an embedding counts the windows in which its entity is implied, and no others."""
     states, queries, (base, _, query) = make_states([4, 7, 2])
-    grad = torch.autograd.grad(states.scores(query, queries.window).sum(), base)[0]
+    grad = torch.autograd.grad(states.scores(query, queries).sum(), base)[0]
     touched = set(states.block.entity[states.block.window == 0].tolist())
     only = replace(queries, window=queries.window).select(queries.window == 0)
-    own = torch.autograd.grad(states.scores(query[: len(only)], only.window).sum(), base)[0]
+    own = torch.autograd.grad(states.scores(query[: len(only)], only).sum(), base)[0]
     assert all((own[e] == 0).all() == (e in touched) for e in range(N))
     assert grad.abs().max() > 0

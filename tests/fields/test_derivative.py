@@ -8,10 +8,13 @@ from torch import Tensor
 
 from conftest import N, R, equal, make_timeline
 from tangokg.fields import Derivative, TangoField
+from tangokg.fields.fused import FusedField
 from tangokg.fields.masks import dropout_mask
 from tangokg.snapshots.blocks import build_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import windows_at
+from tangokg.solve import TABLEAUS, Method, solve
+from tangokg.solve.integrate import integrate
 
 D, J, DT, UNIT = 5, 4, 3.0, 0.1
 
@@ -22,13 +25,21 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def one_interval(
     derivative: Derivative, timeline: Timeline, masks: torch.Generator | None = None
-) -> tuple[TangoField, Tensor, Tensor]:
+) -> tuple[TangoField | FusedField, Tensor, Tensor]:
     """The field of snapshot J for one window of length DT, relation states, and the entity of each row but the last."""
     windows = windows_at(timeline, torch.tensor([J + 1]))
     windows.t.fill_(float(timeline.t[J]) + DT)
     block = build_block(timeline, windows, 1)
+    interval = block.intervals[0]
     h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7))
-    return derivative.bind(block.intervals[0], h_rel, UNIT, masks), h_rel, block.entity[block.intervals[0].rows]
+    (drawn,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, masks), [interval])
+    return derivative.bind(interval, h_rel, UNIT, drawn), h_rel, block.entity[interval.rows]
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["autograd", "fused"])
+def both_fields(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every law holds for the field that autograd differentiates and for the one with its gradient written out."""
+    monkeypatch.setattr(Derivative, "fused", request.param)
 
 
 def by_hand(derivative: Derivative, timeline: Timeline, h: Tensor, h_rel: Tensor) -> Tensor:
@@ -99,3 +110,50 @@ def test_first_values_are_the_papers() -> None:
     same = Derivative(D, 3, 1.0, 0.0, True, generator())
     for (name, a), b in zip(derivative.named_parameters(), same.parameters(), strict=True):
         assert torch.equal(a, b), f"{name} comes from the generator"
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("w", [0.0, 0.7])
+@pytest.mark.parametrize("identity", [True, False])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_the_gradient_of_every_input_is_that_of_autograd(
+    layers: int, w: float, identity: bool, dropout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derivative = Derivative(D, layers, w, dropout, identity, generator(layers)).double()
+    timeline, gradients = make_timeline(1), []
+    for fused in (Derivative.fused, False):
+        monkeypatch.setattr(Derivative, "fused", fused)
+        windows = windows_at(timeline, torch.tensor([J + 1, 2]))
+        interval = build_block(timeline, windows, 1).intervals[0]
+        z = torch.randn(interval.num_rows, D, dtype=torch.float64, generator=generator(2), requires_grad=True)
+        h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7), requires_grad=True)
+        (masks,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, generator(3)), [interval])
+        dz = derivative.bind(interval, h_rel, UNIT, masks)(0.0, z)
+        look = torch.randn(dz.shape, dtype=torch.float64, generator=generator(4))
+        leaves = {"z": z, "relations": h_rel, **dict(derivative.named_parameters())}
+        found = torch.autograd.grad(dz, tuple(leaves.values()), look, materialize_grads=True, allow_unused=True)
+        gradients.append(dict(zip(leaves, found, strict=True)))
+    for name, expected in gradients[1].items():
+        assert equal(gradients[0][name], expected), name
+        assert expected.abs().max() > 0 or (name == "w_trans" and not w), name
+
+
+@pytest.mark.parametrize("solver", TABLEAUS)
+@pytest.mark.parametrize("steps", [1, 3])
+def test_recorded_steps_have_the_gradient_of_autograd(solver: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    derivative = Derivative(D, 2, 0.7, 0.5, True, generator()).double()
+    timeline = make_timeline(1)
+    interval = build_block(timeline, windows_at(timeline, torch.tensor([J + 1, 2])), 1).intervals[0]
+    z = torch.randn(interval.num_rows, D, dtype=torch.float64, generator=generator(2), requires_grad=True)
+    h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7), requires_grad=True)
+    (masks,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, generator(3)), [interval])
+    field = derivative.bind(interval, h_rel, UNIT, masks)
+    monkeypatch.setattr(Derivative, "fused", False)
+    plain = derivative.bind(interval, h_rel, UNIT, masks)
+    found = solve(field, z, 0.0, 1.0, Method(solver, steps=steps))
+    expected = integrate(plain, z, 0.0, 1.0, tableau=TABLEAUS[solver], steps=steps)
+    assert equal(found, expected)
+    leaves, look = (z, h_rel, *derivative.parameters()), torch.randn(z.shape, dtype=z.dtype, generator=generator(4))
+    for a, b in zip(*(torch.autograd.grad(end, leaves, look) for end in (found, expected)), strict=True):
+        assert equal(a, b)
+        assert b.abs().max() > 0

@@ -108,9 +108,10 @@ def test_settings_by_keyword_are_the_models_or_those_of_training() -> None:
     data = make_dataset(1)
     config = quick(data, layers=3, learning_rate=0.5, clip=0, seed=7).config
     assert config.settings == replace(MODELS["tango"].settings, dim=4, history=2, step_time=0.4, layers=3)
-    assert config.train == TrainSettings(epochs=1, device="cpu", learning_rate=0.5, clip=0.0)
+    assert config.train == TrainSettings(epochs=1, device="cpu", learning_rate=0.5, clip=0.0, batch_windows=2)
     assert config.seed == 7
-    whole = RunConfig("tango-distmult", TangoSettings("distmult", dim=3), TrainSettings(epochs=1, device="cpu"), seed=5)
+    train = TrainSettings(epochs=1, device="cpu", learning_rate=0.1, batch_windows=3)
+    whole = RunConfig("tango-distmult", TangoSettings("distmult", dim=3), train, seed=5)
     assert fit(data, whole, reporter=Listener()).config == whole
     changed = fit(data, whole, reporter=Listener(), seed=6, history=1, batch_windows=4).config
     assert changed.settings == replace(whole.settings, history=1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tangokg.errors import DataError, TangoError
 from tangokg.quads.clock import Clock
-from tangokg.quads.folders import read_folder
+from tangokg.quads.folders import MOST_DIGITS, read_folder
 
 
 def write(folder: Path, **files: str | bytes) -> Path:
@@ -50,6 +50,23 @@ def test_padding_extra_columns_and_line_ends_do_not_matter(tmp_path: Path, text:
     assert data.vocab.entities == ("0", "1", "2")
     assert len(data.valid) == len(data.test) == 0
     assert data.notes == ("there is no valid part", "there is no test part")
+
+
+SPELLINGS = {"regular": "{}\t{}\t{}\t{}\n", "padded": "{}  {} \t{} {}\n", "annotated": "{} {} {} {} x\n"}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_every_way_to_read_gives_the_same_and_names_the_same_line(tmp_path: Path, spelling: str) -> None:
+    rows = np.random.default_rng(0).integers(0, 10**MOST_DIGITS, size=(50, 4))
+    rows[:, :3] %= 100
+    rows = rows[np.argsort(rows[:, 3])]
+    lines = [SPELLINGS[spelling].format(*row) for row in rows.tolist()]
+    data = read_folder(write(tmp_path, train_txt="".join(lines), stat_txt="100 100"))
+    assert [getattr(data.train, column).tolist() for column in "srot"] == rows.T.tolist()
+    assert all(getattr(data.train, column).flags.writeable for column in "srot")
+    lines[7] = SPELLINGS[spelling].format(3, 100, 3, 5)
+    with pytest.raises(DataError, match=r"train.txt:8: relation id 100 is outside the vocabulary"):
+        read_folder(write(tmp_path, train_txt="".join(lines)))
 
 
 def test_names_are_labels_then_names_then_ids(tmp_path: Path) -> None:

@@ -111,6 +111,25 @@ def test_columns_are_found_by_name(tmp_path: Path, header: str) -> None:
     assert named(read_text(tmp_path, f"{header}\na,b,c,7\n")) == [("a", "b", "c", "7")]
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint8(), pa.string()], ids=str)
+def test_ids_are_names_whatever_their_type(kind: pa.DataType) -> None:
+    """Numbers as such or as text, in chunks, with and without blanks around them, in either column."""
+    rng = np.random.default_rng(0)
+    s, r, o = rng.integers(0, 9, (3, 40))
+    text = pa.table({"s": s.astype(str), "r": r.astype(str), "o": np.char.add(" ", o.astype(str)), "t": np.arange(40)})
+    typed = pa.table(
+        {"s": pa.array(s).cast(kind), "r": pa.array(r).cast(kind), "o": pa.array(o).cast(kind), "t": text["t"]}
+    )
+    typed = pa.concat_tables([typed.slice(0, 7), typed.slice(7)])
+    a, b = read_table(text), read_table(typed)
+    assert a.vocab == b.vocab
+    assert all((getattr(a, column) == getattr(b, column)).all() for column in "srot")
+    assert named(b) == list(zip(*(column.astype(str).tolist() for column in (s, r, o, np.arange(40))), strict=True))
+    holes = pa.table({"s": pa.array([1, 2, None]), "r": [1, 1, 1], "o": [1, 1, 1], "t": [1, 2, 3]})
+    with pytest.raises(DataError, match="table: row 3: the subject is empty"):
+        read_table(holes)
+
+
 def test_a_row_of_empty_cells_is_a_blank_line(tmp_path: Path) -> None:
     (tmp_path / "events.csv").write_text('s,r,o,t\na,b,c,1\n,,,\nd,b,c,2\n"", ,,\n,,,\n')
     facts = read_table(tmp_path / "events.csv")

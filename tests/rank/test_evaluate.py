@@ -10,15 +10,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from tangokg.errors import DataError
+from tangokg.errors import DataError, TrainingError
 from tangokg.models.counters import COUNTERS, CopyLast
 from tangokg.models.protocol import Model
 from tangokg.quads.clock import Clock
 from tangokg.quads.folders import read_folder
 from tangokg.quads.values import Quadruples
 from tangokg.quads.vocabulary import Vocabulary
-from tangokg.rank import FILTERS, Metrics, Protocol, evaluate, horizon, inductive, true_facts
+from tangokg.rank import FILTERS, LeftOut, Metrics, Protocol, evaluate, examine, horizon, inductive, prepare, true_facts
+from tangokg.rank.evaluate import CELL_BYTES, CELLS, MOST_CELLS, fitting_cells
 from tangokg.rank.protocols import SINGLE_STEP
+from tangokg.rank.ranks import count_rivals
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -120,6 +122,54 @@ def test_chunks_and_batches_change_nothing(protocol: Protocol, timeline: Timelin
     for cells, windows_at_once in ((1, 1), (4 * N, 2), (10**6, 3), (10**6, 100)):
         some = evaluate(Tabled(), timeline, target, protocol, true_facts(timeline), cells, windows_at_once)
         assert rows_of(some) == whole
+
+
+def test_one_exam_serves_several_models(timeline: Timeline) -> None:
+    target = torch.tensor([3, 4, 7])
+    exam = prepare(timeline, target)
+    for model in (Tabled(), CopyLast(), Tabled()):
+        assert rows_of(examine(model, exam)) == rows_of(evaluate(model, timeline, target))
+
+
+def test_counting_a_chunk_reads_nothing_back(timeline: Timeline) -> None:
+    """On a device without data every look at a value is an error; on a GPU it would be a wait."""
+    exam = prepare(timeline, torch.tensor([3, 4, 7]))
+    away = {
+        name: LeftOut(some.o.to("meta"), some.start.to("meta"), some.stop.to("meta"), some.before)
+        for name, some in exam.left_out.items()
+    }
+    pairs = {name: some.pairs(2, 7) for name, some in away.items()}
+    counted = count_rivals(torch.empty(5, N, device="meta"), exam.queries.answer[2:7].to("meta"), pairs)
+    for name, some in exam.left_out.items():
+        assert pairs[name][0].shape == some.pairs(2, 7)[0].shape
+        assert counted.greater[name].shape == counted.equal[name].shape == counted.damaged.shape == (5,)
+
+
+def test_a_damaged_score_is_an_error_wherever_it_stands(timeline: Timeline) -> None:
+    class Damaged(Tabled):
+        def score(self, encoded: tuple[int, Windows], queries: Queries) -> Tensor:
+            scores = super().score(encoded, queries)
+            scores[queries.s == 4, 2] = torch.nan
+            return scores
+
+    exam = prepare(timeline, torch.tensor([3, 7]))
+    message = f"{int((exam.queries.s == 4).sum())} of {len(exam)} queries have a score that is not a number"
+    for cells in (1, None):
+        with pytest.raises(TrainingError, match=message):
+            examine(Damaged(), exam, cells)
+
+
+def test_chunks_follow_the_free_memory_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the allocator holds without need is free too."""
+    held = {"memory_reserved": 3 * 2**30, "memory_allocated": 2**30}
+    for name, size in held.items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, size=size: size)
+    found = []
+    for free in (0, 2 * 2**30, 100 * 2**30):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 2**40))
+        found.append(fitting_cells(torch.device("cuda")))
+    assert found == [2**31 // CELL_BYTES, 2**32 // CELL_BYTES, MOST_CELLS]
+    assert fitting_cells(torch.device("cpu")) == CELLS
 
 
 def test_what_is_true_may_come_from_a_longer_timeline(facts: Quadruples, timeline: Timeline) -> None:

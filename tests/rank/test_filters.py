@@ -44,13 +44,24 @@ def test_filters_leave_out_what_a_dictionary_of_sets_does(name: str) -> None:
             ever[a, label].add(b)
     timeline = build_timeline(facts)
     queries, t = all_queries()
-    row, o = FILTERS[name](true_facts(timeline), queries, t)
+    row, o = FILTERS[name](true_facts(timeline), queries, t).pairs()
     found: dict[int, list[int]] = defaultdict(list)
     for i, b in zip(row.tolist(), o.tolist(), strict=True):
         found[i].append(b)
     for i, (s, r, at) in enumerate(zip(queries.s.tolist(), queries.r.tolist(), t.tolist(), strict=True)):
         expected = {"raw": set(), "time-aware": now[s, r, at], "time-unaware": ever[s, r]}[name]
         assert sorted(found[i]) == sorted(expected)  # as lists: no object twice
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_some_rows_have_the_pairs_that_they_have_among_all(name: str) -> None:
+    queries, t = all_queries()
+    left_out = FILTERS[name](true_facts(build_timeline(random_facts())), queries, t)
+    row, o = left_out.pairs()
+    for first, last in ((0, 0), (0, 7), (5, 6), (40, len(queries))):
+        some = (row >= first) & (row < last)
+        found = left_out.pairs(first, last)
+        assert [column.tolist() for column in found] == [(row[some] - first).tolist(), o[some].tolist()]
 
 
 def test_keys_of_a_large_set_do_not_overflow() -> None:
@@ -62,5 +73,5 @@ def test_keys_of_a_large_set_do_not_overflow() -> None:
     true = true_facts(build_timeline(facts, n, labels))
     ask = torch.tensor([n - 1, n - 2]), torch.tensor([labels - 1, 2 * labels - 1])
     now = true.at(*ask, torch.tensor([steps - 1.0, steps - 1.0], dtype=torch.float64))
-    assert [column.tolist() for column in now] == [[0, 1], [n - 2, n - 1]]
-    assert [column.tolist() for column in true.ever(*ask)] == [[0, 1], [n - 2, n - 1]]
+    assert [column.tolist() for column in now.pairs()] == [[0, 1], [n - 2, n - 1]]
+    assert [column.tolist() for column in true.ever(*ask).pairs()] == [[0, 1], [n - 2, n - 1]]

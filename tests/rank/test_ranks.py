@@ -63,3 +63,12 @@ def test_nan_is_an_error_and_not_a_good_rank(place: int) -> None:
     scores[1, place] = torch.nan
     with pytest.raises(TrainingError, match=r"1 of 3 queries have a score that is not a number"):
         rank_answers(scores, torch.zeros(3, dtype=torch.int64), {"raw": NOTHING})
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_counts_are_exact_in_every_precision(dtype: torch.dtype) -> None:
+    """3,000 candidates: more than float16 or bfloat16 can count."""
+    scores = torch.tensor([1.0, 2.0, 3.0], dtype=dtype).repeat(1, 1000)
+    ranks = rank_answers(scores, torch.tensor([1]), {"raw": NOTHING})["raw"]
+    assert (int(ranks.optimistic), int(ranks.pessimistic)) == (1001, 2000)
+    assert ranks.realistic.tolist() == [1500.5]

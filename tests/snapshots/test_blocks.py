@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from itertools import pairwise
+
 import pytest
 import torch
 
 from conftest import N, make_timeline
-from tangokg.snapshots.blocks import Block, Interval, build_block
+from tangokg.snapshots.blocks import Block, Capacity, Interval, build_block, needed
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows, windows_at
 
@@ -51,7 +54,7 @@ def test_rows_edges_and_lengths_equal_a_plain_listing(history: int, horizon: flo
     found = list(zip(block.window.tolist(), block.entity.tolist(), strict=True))
     assert found == sorted(union)
     assert block.key.tolist() == [w * N + e for w, e in found]
-    assert block.offset.tolist() == [sum(w < i for w, _ in found) for i in range(len(windows) + 1)]
+    assert block.borders == [sum(w < i for w, _ in found) for i in range(len(windows) + 1)]
 
 
 def check_graph(timeline: Timeline, windows: Windows, back: int, interval: Interval, rows: list[Row]) -> None:
@@ -64,13 +67,10 @@ def check_graph(timeline: Timeline, windows: Windows, back: int, interval: Inter
             edges[(w, a), b, (w, c)] = 1 / g.o.tolist().count(c)
         for a, b, c, d in zip(s.tolist(), r.tolist(), o.tolist(), sign.tolist(), strict=True):
             changes[(w, a), b, (w, c)] = d / o.tolist().count(c)
-    found = [(rows[s], r, rows[o]) for s, r, o in zip(interval.s, interval.r.tolist(), interval.o, strict=True)]
-    assert dict(zip(found, interval.inverse_degree.tolist(), strict=True)) == pytest.approx(edges, rel=1e-15)
-    assert len(found) == len(edges)
-    triples = zip(interval.change_s, interval.change_r.tolist(), interval.change_o, strict=True)
-    found = [(rows[s], r, rows[o]) for s, r, o in triples]
-    assert dict(zip(found, interval.change_weight.tolist(), strict=True)) == pytest.approx(changes, rel=1e-15)
-    assert len(found) == len(changes)
+    for part, expected in ((interval.edges, edges), (interval.changes, changes)):
+        found = [(rows[s], r, rows[o]) for s, r, o in zip(part.s, part.r.tolist(), part.o, strict=True)]
+        assert dict(zip(found, part.weight.tolist(), strict=True)) == pytest.approx(expected, rel=1e-15)
+        assert len(found) == len(part) == len(expected)
 
 
 def check_lengths(timeline: Timeline, windows: Windows, back: int, interval: Interval, rows: list[Row]) -> None:
@@ -102,3 +102,40 @@ def test_a_window_without_history_has_no_rows_and_extra_rows_are_kept() -> None:
     assert not empty.find(torch.tensor([0, 1]), torch.tensor([4, 4]))[1].any()
     extra = build_block(timeline, windows, 3, torch.tensor([5, N + 2]))
     assert (extra.window.tolist(), extra.entity.tolist()) == ([0, 1], [5, 2])
+
+
+def test_extra_rows_move_the_others_and_change_nothing_else() -> None:
+    timeline = make_timeline(3)
+    windows = windows_at(timeline, torch.tensor([2, 6, 4]))
+    plain = build_block(timeline, windows, 2)
+    key = torch.tensor([w * N + e for w in range(3) for e in range(0, N, 2)])
+    more = build_block(timeline, windows, 2, key)
+    assert more.key.tolist() == sorted({*plain.key.tolist(), *key.tolist()})
+    assert [more.key[a:b].tolist() for a, b in pairwise(more.borders)] == [
+        [k for k in more.key.tolist() if k // N == w] for w in range(3)
+    ]
+    for a, b in zip(plain.intervals, more.intervals, strict=True):
+        assert torch.equal(plain.key[a.rows], more.key[b.rows])
+        assert all(torch.equal(getattr(a.edges, x), getattr(b.edges, x)) for x in ("s", "r", "o", "weight"))
+
+
+def test_a_block_in_more_room_than_it_needs_differs_by_rows_of_nobody_and_edges_of_no_weight() -> None:
+    timeline = make_timeline(3)
+    windows = windows_at(timeline, torch.tensor([0, 6, 2]))
+    plain, least = build_block(timeline, windows, 3), needed(timeline, windows, 3)
+    room = Capacity(**{name: size + 5 for name, size in asdict(least).items()})
+    wide = build_block(timeline, windows, 3, capacity=room)
+    assert torch.equal(wide.key[: len(plain.key)], plain.key)
+    assert (wide.key[len(plain.key) :] >= len(windows) * N).all()
+    for a, b in zip(plain.intervals, wide.intervals, strict=True):
+        assert (b.num_objects, b.num_rows) == (room.objects, room.objects + room.others + len(windows))
+        kept = (b.rows < len(plain.key)).nonzero()[:, 0]  # the number in b of each row of a
+        assert torch.equal(b.rows[kept], a.rows)
+        assert torch.equal(b.dt[kept], a.dt[: len(a.rows)])
+        assert (b.dt[: len(b.rows)][b.rows >= len(plain.key)] == 0).all()
+        for few, many in ((a.edges, b.edges), (a.changes, b.changes)):
+            assert (many.weight[len(few) :] == 0).all()
+            for name in ("r", "weight"):
+                assert torch.equal(getattr(many, name)[: len(few)], getattr(few, name))
+            for name in ("s", "o"):
+                assert torch.equal(getattr(many, name)[: len(few)], kept[getattr(few, name)])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isqrt
 
 import numpy as np
 import pytest
 import torch
 
 from conftest import R, facts_like, make_facts, make_timeline, make_vocab
-from tangokg.quads.values import Quadruples, concatenate
+from tangokg.quads.values import Quadruples, concatenate, in_time_order
+from tangokg.snapshots import keys
 from tangokg.snapshots.timeline import Timeline, build_timeline
 
 Edge = tuple[int, int, int]
@@ -34,23 +36,34 @@ def transition(timeline: Timeline, j: int) -> list[tuple[Edge, int]]:
     return [((a, b, c), d) for a, b, c, d in zip(s, r, o, sign, strict=True)]
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("num_entities", [None, 2**31 - 1], ids=["one key", "two keys"])
-def test_snapshots_and_transitions_equal_sets(seed: int, num_entities: int | None) -> None:
-    """With 2**31 - 1 entities an edge does not fit into one 64-bit number: the other branch of the sort."""
+def largest_for_one_key(facts: Quadruples) -> int:
+    """How many entities an edge may have so that it is one 64-bit number, and its snapshot in it."""
+    return isqrt(2**62 // (len(set(facts.t.tolist())) + 2) // (2 * R))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("piece", [5, 2**15], ids=["small pieces", "one piece"])
+@pytest.mark.parametrize("in_order", [False, True], ids=["as drawn", "in time order"])
+@pytest.mark.parametrize("more", [None, 0, 1, 2**31], ids=["small", "the largest in one key", "one more", "huge"])
+def test_snapshots_and_transitions_equal_sets(
+    seed: int, piece: int, in_order: bool, more: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Edges stand in (s, r, o) order, transitions with what forms first; ids up to the last one that there is."""
+    monkeypatch.setattr(keys, "PIECE", piece)
     facts = make_facts(seed)
-    timeline = build_timeline(facts, num_entities)
+    facts = in_time_order(facts) if in_order else facts
+    if more is not None:
+        num_entities = largest_for_one_key(facts) + more
+        facts = replace(facts, s=num_entities - 1 - facts.s, o=num_entities - 1 - facts.o)
+    timeline = build_timeline(facts, None if more is None else num_entities)
     expected = edge_sets(facts)
     assert timeline.t.tolist() == sorted(set(facts.t.tolist()))
     assert len(timeline) == len(expected)
     for j, edges in enumerate(expected):
-        found = snapshot(timeline, j)
-        assert len(found) == len(set(found))
-        assert set(found) == edges
+        assert snapshot(timeline, j) == sorted(edges)
         before = expected[j - 1] if j else edges
-        changes = transition(timeline, j)
-        assert len(changes) == len(dict(changes))
-        assert dict(changes) == dict.fromkeys(edges - before, 1) | dict.fromkeys(before - edges, -1)
+        formed, dissolved = sorted(edges - before), sorted(before - edges)
+        assert transition(timeline, j) == [(edge, 1) for edge in formed] + [(edge, -1) for edge in dissolved]
 
 
 def test_repeats_and_the_order_of_rows_change_nothing() -> None:

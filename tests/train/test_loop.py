@@ -68,18 +68,18 @@ def test_the_global_generator_is_left_alone() -> None:
 
 
 def test_early_stopping_keeps_the_best_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "evaluate", Scripted(5.0, 6.0, 4.0, 6.0))
+    monkeypatch.setattr(loop, "examine", Scripted(5.0, 6.0, 4.0, 6.0))
     model, progress = fit(make_dataset(1), make_config(epochs=9, patience=2))
     assert (progress.epoch, progress.best_epoch, progress.best_mrr) == (4, 2, 6.0)
     assert [row["valid_mrr"] for row in progress.log] == [5.0, 6.0, 4.0, 6.0]
-    monkeypatch.setattr(loop, "evaluate", Scripted(5.0, 6.0))
+    monkeypatch.setattr(loop, "examine", Scripted(5.0, 6.0))
     best, _ = fit(make_dataset(1), make_config(epochs=2))
     for name, tensor in best.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
 
 
 def test_patience_zero_never_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "evaluate", Scripted(*range(9, 0, -1)))
+    monkeypatch.setattr(loop, "examine", Scripted(*range(9, 0, -1)))
     assert fit(make_dataset(1), make_config(epochs=8))[1].epoch == 8
 
 
@@ -204,7 +204,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
 def test_validation_targets_follow_the_training_part() -> None:
     dataset = make_dataset(1)
     material = Material.of(dataset, torch.device("cpu"))
-    assert material.valid is not None
-    assert material.valid.t[material.valid_target].tolist() == sorted(set(dataset.valid.t.tolist()))
+    assert material.exam is not None
+    assert material.exam.windows.t.tolist() == sorted(set(dataset.valid.t.tolist()))
     assert material.train.t.tolist() == sorted(set(dataset.train.t.tolist()))
     assert material.targets.tolist() == list(range(1, len(material.train)))

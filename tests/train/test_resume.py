@@ -75,21 +75,21 @@ def killing(function: Callable[..., Any], call: int, after: bool) -> Callable[..
 
 
 MOMENTS = {
-    "before a step": (loop._Session, "_step", False),
-    "after a step": (loop._Session, "_step", True),
+    "before a step": (loop.Session, "_step", False),
+    "after a step": (loop.Session, "_step", True),
     "within the write of a checkpoint": (os, "fsync", False),
     "before a checkpoint has its name": (os, "replace", False),
     "after a checkpoint has its name": (os, "replace", True),
-    "before validation": (loop, "evaluate", False),
-    "after validation": (loop, "evaluate", True),
-    "at the end of an epoch": (loop._Session, "_close_epoch", True),
+    "before validation": (loop, "examine", False),
+    "after validation": (loop, "examine", True),
+    "at the end of an epoch": (loop.Session, "_close_epoch", True),
 }
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_kill_leaves_what_resuming_needs(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, name, after = MOMENTS[moment]
-    last = EPOCHS if name in ("evaluate", "_close_epoch") else EPOCHS * STEPS
+    last = EPOCHS if name in ("examine", "_close_epoch") else EPOCHS * STEPS
     for call in {1, 2, last // 2 + 1, last}:
         path = tmp_path / f"{call}.safetensors"
         with monkeypatch.context() as patched:
@@ -105,8 +105,8 @@ def test_a_run_killed_again_and_again_still_arrives(tmp_path: Path, monkeypatch:
         lives += 1
         try:
             with monkeypatch.context() as patched:
-                step = loop._Session._step
-                patched.setattr(loop._Session, "_step", killing(step, 4, after=False))
+                step = loop.Session._step
+                patched.setattr(loop.Session, "_step", killing(step, 4, after=False))
                 found = train(path, resume=True)
             break
         except Killed:
@@ -120,7 +120,7 @@ def test_rare_checkpoints_and_several_windows_a_step(tmp_path: Path, monkeypatch
     path = tmp_path / "state.safetensors"
     more: dict[str, Any] = {"checkpoint_seconds": 1e9, "batch_windows": 2}
     with monkeypatch.context() as patched:
-        patched.setattr(loop._Session, "_step", killing(loop._Session._step, 5, after=True))
+        patched.setattr(loop.Session, "_step", killing(loop.Session._step, 5, after=True))
         with pytest.raises(Killed):
             train(path, **more)
     assert not path.exists()
@@ -135,15 +135,15 @@ def test_the_best_weights_survive_when_they_are_older_than_the_kill(
         values = iter(mrrs)
         return lambda *_, **__: {"time-aware": type("Summary", (), {"mrr": next(values)})}
 
-    monkeypatch.setattr(loop, "evaluate", scripted(9.0, 1.0, 1.0))
+    monkeypatch.setattr(loop, "examine", scripted(9.0, 1.0, 1.0))
     expected = train(None)
     path = tmp_path / "state.safetensors"
-    monkeypatch.setattr(loop, "evaluate", scripted(9.0, 1.0))
+    monkeypatch.setattr(loop, "examine", scripted(9.0, 1.0))
     with monkeypatch.context() as patched:
-        patched.setattr(loop._Session, "_step", killing(loop._Session._step, 2 * STEPS + 2, after=True))
+        patched.setattr(loop.Session, "_step", killing(loop.Session._step, 2 * STEPS + 2, after=True))
         with pytest.raises(Killed):
             train(path)
-    monkeypatch.setattr(loop, "evaluate", scripted(1.0))
+    monkeypatch.setattr(loop, "examine", scripted(1.0))
     found = train(path, resume=True)
     assert found[1].best_epoch == 1
     check_same(found, expected)
@@ -167,7 +167,7 @@ def test_a_signal_writes_a_checkpoint_and_says_so(
 ) -> None:
     path = tmp_path / "state.safetensors"
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    step, calls = loop._Session._step, []
+    step, calls = loop.Session._step, []
 
     def interrupted(self: Any, *args: Any) -> None:
         calls.append(1)
@@ -176,7 +176,7 @@ def test_a_signal_writes_a_checkpoint_and_says_so(
         step(self, *args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop._Session, "_step", interrupted)
+        patched.setattr(loop.Session, "_step", interrupted)
         with pytest.raises(Interrupted, match="a checkpoint is in") as raised:
             train(path, checkpoint_seconds=1e9)
     assert raised.value.status == 128 + number == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
@@ -188,26 +188,26 @@ def test_a_signal_writes_a_checkpoint_and_says_so(
 
 
 def test_a_signal_without_a_folder_says_that_nothing_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    step = loop._Session._step
+    step = loop.Session._step
 
     def interrupted(self: Any, *args: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         step(self, *args)
 
-    monkeypatch.setattr(loop._Session, "_step", interrupted)
+    monkeypatch.setattr(loop.Session, "_step", interrupted)
     with pytest.raises(Interrupted, match="nothing was kept"):
         train(None)
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = loop._Session._step
+    step = loop.Session._step
 
     def interrupted(self: Any, *args: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         step(self, *args)
 
-    monkeypatch.setattr(loop._Session, "_step", interrupted)
+    monkeypatch.setattr(loop.Session, "_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "state.safetensors")
 

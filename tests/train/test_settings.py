@@ -14,6 +14,7 @@ from tangokg.errors import ConfigError
 from tangokg.models import MODELS
 from tangokg.models.tango import TangoSettings
 from tangokg.train import RunConfig, TrainSettings, load_config, make_config
+from tangokg.train.settings import STEP_QUERIES, by_rule
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -97,8 +98,8 @@ def test_an_assignment_that_is_wrong_says_why(assignment: str, text: str) -> Non
     ("values", "text"),
     [
         ({"epochs": 0}, "epochs must be at least 1, found 0"),
-        ({"batch_windows": 0}, "batch_windows must be at least 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"batch_windows": -1}, "batch_windows must not be negative"),
+        ({"learning_rate": -0.1}, "learning_rate must not be negative"),
         ({"patience": -1}, "patience must not be negative"),
         ({"clip": -0.1}, "clip must not be negative"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative"),
@@ -110,3 +111,17 @@ def test_an_assignment_that_is_wrong_says_why(assignment: str, text: str) -> Non
 def test_impossible_training_settings_are_refused(values: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         replace(TrainSettings(), **values)
+
+
+def test_what_is_left_to_the_rule_depends_on_device_and_size_and_what_is_given_stays() -> None:
+    def chosen(queries: float, device: str, **given: float) -> tuple[int, float]:
+        train = by_rule(TrainSettings(**given), queries, device)  # type: ignore[arg-type]
+        return train.batch_windows, train.learning_rate
+
+    assert [chosen(q, "cpu") for q in (1, 5_000, 10**6)] == [(2, 1e-3)] * 3
+    for queries in (1.0, 227.0, 3_100.0, 10**6):
+        windows, rate = chosen(queries, "cuda")
+        assert windows == max(1, round(STEP_QUERIES / queries))
+        assert rate == (2e-3 if windows > 2 else 1e-3)
+    assert chosen(227, "cuda", batch_windows=7) == (7, 2e-3)
+    assert chosen(227, "cuda", learning_rate=0.5) == (66, 0.5)

@@ -160,8 +160,8 @@ def test_old_facts_are_known_in_training_and_not_trained_on() -> None:
     trained = material.train.t[material.targets].tolist()
     assert trained == sorted(set(data.train.t.tolist())), "the first of them has a history now"
     assert material.train.t[: material.first].tolist() == sorted(set(data.parts["before"].t.tolist()))
-    assert material.valid is not None
-    assert material.valid.t[material.valid_target].tolist() == sorted(set(data.valid.t.tolist()))
+    assert material.exam is not None
+    assert material.exam.windows.t.tolist() == sorted(set(data.valid.t.tolist()))
 
 
 def go_on(run: Path, data: Dataset, out: Path | None = None, **settings: Any) -> Forecaster:

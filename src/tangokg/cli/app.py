@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tangokg.cli import asking, data, demo, doctor, evaluation, training
+from tangokg.cli import asking, bench, data, demo, doctor, evaluation, training
 from tangokg.cli.output import Output
 
 
@@ -71,6 +71,14 @@ app.command(
     )
 )(asking.forecast)
 app.command(epilog=examples("tango demo", "tango demo --seed 7 --out runs/demo --overwrite"))(demo.demo)
+app.command(
+    epilog=examples(
+        "tango bench --list",
+        "tango bench step --data ICEWS18 --set batch_windows=8 --out step.json",
+        "tango bench growth --device cuda --set axes=entities",
+        "tango bench --page benchmarks/results",
+    )
+)(bench.bench)
 app.command(epilog=examples("tango doctor", "tango doctor --json"))(doctor.doctor)
 
 sets = typer.Typer(no_args_is_help=True, help="Known data sets, what is in a set, and tables into benchmark folders.")

@@ -48,33 +48,42 @@ class TuckER(Decoder):
 
     def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
         x = dropout(self.norm_in(h_s), self.dropout, generator)  # (B, D)
-        distinct, group = torch.unique(r, return_inverse=True)  # (U,), (B,)
-        matrices = (h_rel.index_select(0, distinct) @ self.core).view(len(distinct), *[x.shape[1]] * 2)  # (U, D, D)
+        if h_rel.is_cuda and len(h_rel) <= len(r):  # about as many as are distinct; a GPU need not be asked which
+            distinct, group = h_rel, r
+        else:
+            label, group = torch.unique(r, return_inverse=True)  # (U,), (B,)
+            distinct = h_rel.index_select(0, label)
+        matrices = (distinct @ self.core).view(len(distinct), *[x.shape[1]] * 2)  # (U, D, D)
         x = grouped_product(x, group, matrices)  # (B, D)
         return dropout(self.norm_out(x), self.dropout, generator)
 
 
 def grouped_product(x: Tensor, group: Tensor, matrices: Tensor) -> Tensor:
     """Row b of the result is ``x[b] @ matrices[group[b]]``: one product for each group, or on a GPU for all blocks."""
-    order = torch.argsort(group, stable=True)
-    product = _one_by_one if x.device.type == "cpu" else _in_blocks
-    sizes = torch.bincount(group, minlength=len(matrices))
-    rows = product(x.index_select(0, order), sizes, matrices)  # (B, D)
+    group, order = torch.sort(group, stable=True)
+    product = _in_blocks if x.is_cuda else _one_by_one
+    rows = product(x.index_select(0, order), group, matrices)  # (B, D)
     back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
     return rows.index_select(0, back)
 
 
-def _one_by_one(x: Tensor, sizes: Tensor, matrices: Tensor) -> Tensor:
-    pieces = x.split(sizes.tolist())
+def _one_by_one(x: Tensor, group: Tensor, matrices: Tensor) -> Tensor:
+    pieces = x.split(torch.bincount(group, minlength=len(matrices)).tolist())
     return torch.cat([piece @ matrix for piece, matrix in zip(pieces, matrices.unbind(), strict=True)])
 
 
-def _in_blocks(x: Tensor, sizes: Tensor, matrices: Tensor, width: int = 32) -> Tensor:
-    """The rows of each group in blocks of ``width``, the last one padded, and one batched product over all blocks."""
-    blocks = (sizes + width - 1) // width  # (U,)
-    of_block = torch.repeat_interleave(blocks)  # (blocks,) group of each
-    start = (blocks.cumsum(0) - blocks) * width - (sizes.cumsum(0) - sizes)  # padding before each group
-    place = torch.arange(len(x), device=x.device) + torch.repeat_interleave(start, sizes, output_size=len(x))
-    padded = x.new_zeros(len(of_block) * width, x.shape[1]).index_copy(0, place, x)
+def _in_blocks(x: Tensor, group: Tensor, matrices: Tensor, width: int = 32) -> Tensor:
+    """The rows of each group in blocks of ``width``, the last one padded, and one batched product over all blocks.
+
+    There are as many blocks as there could be at most, so that nobody need ask the GPU how many there are.
+    """
+    ends = torch.searchsorted(group, torch.arange(len(matrices) + 1, device=group.device))  # (U + 1,)
+    blocks = (ends.diff() + width - 1) // width  # (U,)
+    last = blocks.cumsum(0)  # (U,)
+    numbers = torch.arange(len(x) // width + len(matrices), device=group.device)
+    of_block = torch.searchsorted(last, numbers, right=True).clamp(max=len(matrices) - 1)  # group of each
+    before = ((last - blocks) * width - ends[:-1]).index_select(0, group)  # padding before each row
+    place = torch.arange(len(x), device=x.device) + before
+    padded = x.new_zeros(len(numbers) * width, x.shape[1]).index_copy(0, place, x)
     product = torch.bmm(padded.view(-1, width, x.shape[1]), matrices.index_select(0, of_block))
     return product.flatten(0, 1).index_select(0, place)

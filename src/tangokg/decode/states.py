@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
 
 from tangokg.snapshots.blocks import Block
+from tangokg.snapshots.windows import Queries
 
 Sparse = tuple[Tensor, Tensor, Tensor]  # (row, object, value) added to the logits
+ALIGNED = {"cpu": 1, "cuda": 8}  # of which the number of columns is a multiple
+STATE_BYTES = {"cpu": 0, "cuda": 2**30}  # of states written out at once; on a CPU one window's stay in the cache
 
 
 def take_rows(table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,29 +68,34 @@ class States:
             rows = torch.where(touched[:, None], self.touched.index_select(0, at), rows)  # (B, D)
         return rows, replace(self, base=base)
 
-    def scores(self, query: Tensor, window: Tensor) -> Tensor:
-        """Products (B, N) of each query vector (B, D) with all states of its window; ``window`` ascends."""
+    def scores(self, query: Tensor, asked: Queries) -> Tensor:
+        """Products (B, N) of each query vector (B, D) with all states of its window; windows ascend."""
         query = query.to(self.base.dtype)
-        logits: Tensor = _Scores.apply(query, self.base, self.touched, self._layout(window))  # type: ignore[no-untyped-call]
+        logits: Tensor = _Scores.apply(query, self.base, self.touched, self._layout(asked))  # type: ignore[no-untyped-call]
         return logits
 
-    def cross_entropy(self, query: Tensor, window: Tensor, answer: Tensor, sparse: Sparse | None = None) -> Tensor:
+    def cross_entropy(self, query: Tensor, asked: Queries, sparse: Sparse | None = None) -> Tensor:
         """Mean cross-entropy of the answers under softmax over all candidates, in one (B, N) matrix overall."""
+        answer = asked.answer
         row, column, value = sparse or (answer[:0], answer[:0], query.new_zeros(0))
         loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-            query.to(self.base.dtype), self.base, self.touched, value, row, column, answer, self._layout(window)
+            query.to(self.base.dtype), self.base, self.touched, value, row, column, answer, self._layout(asked)
         )
         return loss
 
-    def _layout(self, window: Tensor) -> _Layout:
-        borders = torch.arange(len(self.block) + 1, device=window.device)
-        return _Layout(
-            factor=self.factor,
-            window=window,
-            entity=self.block.entity,
-            queries=torch.searchsorted(window, borders).tolist(),
-            rows=self.block.offset.tolist(),
-        )
+    def _layout(self, asked: Queries) -> _Layout:
+        ends = pairwise(accumulate(asked.sizes, initial=0)), pairwise(self.block.borders)
+        parts = [_Part(w, slice(*b), slice(*m)) for w, (b, m) in enumerate(zip(*ends, strict=False)) if b[0] < b[1]]
+        return _Layout(self.factor, asked.window, self.block, parts, STATE_BYTES[self.base.device.type])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A window at which something is asked: its number, its queries, its touched rows."""
+
+    window: int
+    queries: slice
+    rows: slice
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,44 +104,82 @@ class _Layout:
 
     factor: Tensor  # (W,)
     window: Tensor  # (B,)
-    entity: Tensor  # (M,)
-    queries: list[int]  # (W + 1) borders
-    rows: list[int]  # (W + 1) borders
-
-    def windows(self) -> list[tuple[int, slice, slice]]:
-        """Number, queries and touched rows of each window at which something is asked."""
-        borders = zip(self.queries, self.queries[1:], self.rows, self.rows[1:], strict=False)
-        return [(w, slice(a, b), slice(c, d)) for w, (a, b, c, d) in enumerate(borders) if a < b]
+    block: Block
+    parts: list[_Part]
+    room: int  # bytes that written-out states may take
 
     @property
     def scale(self) -> Tensor:
         """(B, 1) factor of each query's window."""
         return self.factor.index_select(0, self.window)[:, None]
 
+    def entity(self, part: _Part) -> Tensor:
+        return self.block.entity[part.rows]
+
     def by_window(self, base: Tensor) -> bool:
         """Whether writing out the states of a window, (N, D), costs less than replacing columns of the scores.
 
         The columns take a second product of B_w M_w D and four passes over B_w M_w scattered scores; the states take
-        five passes over N D. One (N, D) tensor exists at a time.
+        five passes over N D. On a GPU what counts is the number of launches, and the states of all windows take few.
         """
-        columns: int = sum((b.stop - b.start) * (m.stop - m.start) for _, b, m in self.windows())
-        return 8 * columns > len(self.windows()) * base.numel()
+        if len(self.parts) * base.numel() * base.element_size() <= self.room:
+            return True
+        columns = sum(_length(part.queries) * _length(part.rows) for part in self.parts)
+        return 8 * columns > len(self.parts) * base.numel()
 
-    def states(self, w: int, rows: slice, base: Tensor, touched: Tensor) -> Tensor:
-        """The states (N, D) of one window, written out."""
-        return (base * self.factor[w]).index_copy_(0, self.entity[rows], touched[rows])
+    def groups(self, base: Tensor) -> list[list[_Part]]:
+        """Neighbouring windows whose states are written out together: as many as there is room for, one at least."""
+        size = max(1, self.room // max(1, base.numel() * base.element_size()))
+        groups: list[list[_Part]] = []
+        for part in self.parts:
+            if groups and len(groups[-1]) < size and groups[-1][-1].window + 1 == part.window:
+                groups[-1].append(part)
+            else:
+                groups.append([part])
+        return groups
+
+    def width(self, base: Tensor) -> int:
+        """Candidates that written-out states have room for; products on a GPU are twice as fast where 8 divides it."""
+        return -(-len(base) // ALIGNED[base.device.type]) * ALIGNED[base.device.type]
+
+    def places(self, group: list[_Part], base: Tensor) -> tuple[slice, Tensor]:
+        """The touched rows of a group of windows, and where they stand in its states (G * width, D)."""
+        rows = slice(group[0].rows.start, group[-1].rows.stop)
+        return rows, (self.block.window[rows] - group[0].window) * self.width(base) + self.block.entity[rows]
+
+    def states(self, group: list[_Part], base: Tensor, touched: Tensor) -> Tensor:
+        """The states (G, width, D) of windows ``group[0].window .. group[-1].window``, written out."""
+        rows, place = self.places(group, base)
+        factor = self.factor[_windows(group), None, None]
+        states = base * factor
+        if self.width(base) > len(base):
+            states = pad(states, (0, 0, 0, self.width(base) - len(base)))
+        states.view(-1, base.shape[1]).index_copy_(0, place, touched[rows])
+        return states
+
+
+def _length(of: slice) -> int:
+    return int(of.stop - of.start)
+
+
+def _windows(group: list[_Part]) -> slice:
+    return slice(group[0].window, group[-1].window + 1)
 
 
 def _logits(query: Tensor, base: Tensor, touched: Tensor, layout: _Layout) -> Tensor:
     if layout.by_window(base):
-        logits = base.new_empty(len(query), len(base))  # (B, N)
-        for w, queries, rows in layout.windows():
-            _product_into(logits[queries], query[queries], layout.states(w, rows, base, touched).T)
+        logits = base.new_empty(len(query), layout.width(base))  # (B, N), and a few columns more
+        for group in layout.groups(base):
+            states = layout.states(group, base, touched)
+            for part in group:
+                own = states[part.window - group[0].window]
+                _product_into(logits[part.queries], query[part.queries], own.T)
+        logits[:, len(base) :] = -torch.inf
         return logits
     logits = ((query * layout.scale) @ base.T).to(base.dtype)  # (B, N); autocast may multiply in half precision
-    for _, queries, rows in layout.windows():
-        own = (query[queries] @ touched[rows].T).to(base.dtype)  # (B_w, M_w)
-        logits[queries].index_copy_(1, layout.entity[rows], own)
+    for part in layout.parts:
+        own = (query[part.queries] @ touched[part.rows].T).to(base.dtype)  # (B_w, M_w)
+        logits[part.queries].index_copy_(1, layout.entity(part), own)
     return logits
 
 
@@ -150,19 +198,25 @@ def _backward(
     of_query, of_touched = torch.zeros_like(query), torch.zeros_like(touched)
     if layout.by_window(base):
         of_base = torch.zeros_like(base)
-        for w, queries, rows in layout.windows():
-            of_query[queries] = grad[queries] @ layout.states(w, rows, base, touched)
-            of_states = grad[queries].T @ query[queries]  # (N, D)
-            of_touched[rows] = of_states.index_select(0, layout.entity[rows])
-            of_states.index_fill_(0, layout.entity[rows], 0.0)
-            of_base.addcmul_(of_states, layout.factor[w])
+        for group in layout.groups(base):
+            states = layout.states(group, base, touched)
+            for part in group:
+                _product_into(of_query[part.queries], grad[part.queries], states[part.window - group[0].window])
+            for part in group:  # the states are used up: their gradients take their place
+                own = states[part.window - group[0].window]
+                _product_into(own, grad[part.queries].T, query[part.queries])
+            flat = states.view(-1, base.shape[1])
+            rows, place = layout.places(group, base)
+            of_touched[rows] = flat.index_select(0, place)
+            flat.index_fill_(0, place, 0.0)
+            of_base.add_(states.mul_(layout.factor[_windows(group), None, None]).sum(0)[: len(base)])
         return of_query, of_base, of_touched
-    for _, queries, rows in layout.windows():
-        entity = layout.entity[rows]
-        own = grad[queries].index_select(1, entity)  # (B_w, M_w)
-        of_query[queries] = own @ touched[rows]
-        of_touched[rows] = own.T @ query[queries]
-        grad[queries].index_fill_(1, entity, 0.0)
+    for part in layout.parts:
+        entity = layout.entity(part)
+        own = grad[part.queries].index_select(1, entity)  # (B_w, M_w)
+        of_query[part.queries] = own @ touched[part.rows]
+        of_touched[part.rows] = own.T @ query[part.queries]
+        grad[part.queries].index_fill_(1, entity, 0.0)
     of_query.addcmul_(grad @ base, layout.scale)
     return of_query, grad.T @ (query * layout.scale), of_touched
 
@@ -172,13 +226,14 @@ class _Scores(torch.autograd.Function):
     def forward(ctx: Any, query: Tensor, base: Tensor, touched: Tensor, layout: _Layout) -> Tensor:
         ctx.save_for_backward(query, base, touched)
         ctx.layout = layout
-        return _logits(query, base, touched, layout)
+        return _logits(query, base, touched, layout)[:, : len(base)]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         query, base, touched = ctx.saved_tensors
-        return (*_backward(grad.clone(), query, base, touched, ctx.layout), None)
+        width = ctx.layout.width(base) if ctx.layout.by_window(base) else len(base)
+        return (*_backward(pad(grad, (0, width - len(base))).clone(), query, base, touched, ctx.layout), None)
 
 
 class _CrossEntropy(torch.autograd.Function):

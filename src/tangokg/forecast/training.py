@@ -22,7 +22,7 @@ from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import RunConfig, RunFolder, make_config
 from tangokg.train.display import Display
-from tangokg.train.loop import Reporter
+from tangokg.train.loop import Reporter, resolve
 from tangokg.train.loop import fit as train
 from tangokg.train.warmstart import adopt, continue_dataset
 
@@ -58,6 +58,7 @@ def fit(
             raise ConfigError(f"{start_from} holds {old_config.model} with other settings ({other}); take the same.")
         dataset = continue_dataset(old_data, dataset)
         start = partial(adopt, old=old, vocab=dataset.vocab, old_vocab=old_data.vocab)
+    resolved = resolve(resolved, dataset)
     folder = None if out is None else _open(out, dataset, resolved, resume, overwrite, start_from)
     if folder is not None and resume and folder.finished:
         return load(folder.path, resolved.train.device)

@@ -13,6 +13,7 @@ from tangokg.decode import DECODERS, States
 from tangokg.decode.states import Sparse, take_rows
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
+from tangokg.models.captured import Captured, Captures
 from tangokg.models.copying import CopyLogits
 from tangokg.models.growth import grow, grow_by_mean
 from tangokg.models.newcomers import find_newcomers, prototypes
@@ -21,7 +22,7 @@ from tangokg.models.sparse import add_sparse
 from tangokg.snapshots.blocks import Block, build_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
-from tangokg.solve import Method, solve
+from tangokg.solve import TABLEAUS, Method, solve
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Tango(Model):
         "prior": "fresh",
         "prototype": "fresh",
     }
+    _captures: Captures | None = None
     prior: Tensor
     prototype: Tensor
     seen: Tensor
@@ -126,30 +128,52 @@ class Tango(Model):
         """States of all entities at each window's target time; with a generator dropout masks are drawn."""
         relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
         table, seen = self._known_entities(timeline.num_entities, generator)
-        if seen is None:
-            block = build_block(timeline, windows, self.settings.history)
-            z, base = take_rows(self._of_length_one(table), block.entity)  # (M, D), (N, D)
-        else:
+        new = captured = None
+        if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
             block = build_block(timeline, windows, self.settings.history, new.key)
-            z, base = take_rows(self._of_length_one(table), block.entity)
+        elif captured := self._captured(timeline, windows, generator):
+            block = captured.build(windows)
+        else:
+            block = build_block(timeline, windows, self.settings.history)
+        z, base = take_rows(self._of_length_one(table), block.entity)  # (M, D), (N, D)
+        if new is not None:
             z = z.index_copy(0, torch.searchsorted(block.key, new.key), self._of_length_one(new.state))
-        z, factor = self._move(z, block, relations, generator)
+        masks = self.derivative.draw_masks(block.intervals, relations, generator)
+        if captured:
+            z, factor = captured.move(z, relations, masks)
+        else:
+            z, factor = self._move(z, block, relations, masks, self.derivative.tensors())
         return Encoded(States(base, factor, z, block), relations, timeline, windows)
 
+    def _captured(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None) -> Captured | None:
+        """Graphs for a training step over windows of this size, where they serve and are there."""
+        method = self.settings.method()
+        fits = method.solver in TABLEAUS and method.gradient == "direct" and len(windows) > 0
+        if not (self.cuda_graphs and self.entities.is_cuda and self.training and torch.is_grad_enabled() and fits):
+            return None
+        parameters = self.derivative.tensors()
+        if self._captures is None or not self._captures.serve(timeline, parameters):
+            self._captures = Captures(timeline, self.settings.history, self._move, parameters)
+        masked = self.settings.layers if generator is not None and self.settings.dropout else 0
+        return self._captures.find(windows, self.relations, masked)
+
     def _move(
-        self, z: Tensor, block: Block, relations: Tensor, generator: torch.Generator | None
+        self, z: Tensor, block: Block, relations: Tensor, masks: Tensor, tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor]:
         """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
         method, time_unit = self.settings.method(), self.settings.step_time / self.gap.double()
         longest = self.settings.reach * self.longest_gap if self.settings.reach else torch.inf
-        factor = z.new_ones(len(block))
-        for interval in block.intervals:
-            field = self.derivative.bind(interval, relations, time_unit, generator, longest)
-            alone = z.new_ones(len(block), z.shape[1])  # an entity without edges, one for each window
+        factor = z.new_ones(
+            len(block.intervals[0].dt) - len(block.intervals[0].rows) if block.intervals else len(block)
+        )
+        shares = self.derivative.share_masks(masks, block.intervals)
+        for interval, own in zip(block.intervals, shares, strict=True):
+            field = self.derivative.bind(interval, relations, time_unit, own, longest, tensors)
+            alone = z.new_ones(len(factor), z.shape[1])  # an entity without edges, one for each window
             moved = solve(field, torch.cat([z.index_select(0, interval.rows), alone]), 0.0, 1.0, method)
-            touched, grown = moved.split([len(interval.rows), len(block)])
+            touched, grown = moved.split([len(interval.rows), len(factor)])
             grown = grown[:, 0].detach()  # (W,)
             z = (z * grown.index_select(0, block.window)[:, None]).index_copy(0, interval.rows, touched)
             z, factor = self._of_length_one(z), factor * grown
@@ -178,14 +202,14 @@ class Tango(Model):
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         query, states = self._ask(encoded, queries, None)
-        scores = states.scores(query, queries.window)  # (B, N)
+        scores = states.scores(query, queries)  # (B, N)
         sparse = self.sparse_logits(encoded, queries)
         return scores if sparse is None else add_sparse(scores, *sparse)
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
         encoded = self.encode(timeline, windows, generator)
         query, states = self._ask(encoded, queries, generator)
-        return states.cross_entropy(query, queries.window, queries.answer, self.sparse_logits(encoded, queries))
+        return states.cross_entropy(query, queries, self.sparse_logits(encoded, queries))
 
     def sparse_logits(self, encoded: Encoded, queries: Queries) -> Sparse | None:
         """Further logits (row, object, value) from the history; the paper's model has none."""

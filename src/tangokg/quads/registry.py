@@ -31,8 +31,14 @@ class KnownFile:
 
     def accepts(self, data: bytes) -> bool:
         """Whether ``data``, unpacked, is one of the variants."""
-        blob = sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False)  # as git names it
-        return sha256(data).hexdigest() in self.sums or blob.hexdigest() in self.sums
+        return not sums_of(data).isdisjoint(self.sums)
+
+
+def sums_of(data: bytes) -> set[str]:
+    """The sums by which a file may be known."""
+    blob = sha1(b"blob %d\0" % len(data), usedforsecurity=False)  # as git names it
+    blob.update(data)
+    return {sha256(data).hexdigest(), blob.hexdigest()}
 
 
 @dataclass(frozen=True)
@@ -152,8 +158,8 @@ def read_known(known: KnownSet, folder: Path) -> Dataset:
 def _read_any_folder(folder: Path) -> Dataset:
     """A folder given by path: a known set is recognised by its training part, and must then be whole."""
     train = find_file(folder, "train.txt")
-    data = read_bytes(train) if train else b""
-    known = next((k for k in KNOWN.values() if k.files["train.txt"].accepts(data)), None)
+    sums = sums_of(read_bytes(train)) if train else set()
+    known = next((k for k in KNOWN.values() if not sums.isdisjoint(k.files["train.txt"].sums)), None)
     return read_known(known, folder) if known else read_folder(folder)
 
 

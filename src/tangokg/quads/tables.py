@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from tangokg.errors import DataError
 from tangokg.quads.columns import find_columns
 from tangokg.quads.times import clock_for, expand_intervals, read_ends, read_moments, whole_steps
-from tangokg.quads.values import Ids, Quadruples
+from tangokg.quads.values import Ids, Quadruples, in_time_order
 from tangokg.quads.vocabulary import Vocabulary
 
 KNOWN_FORMATS = {b"%PDF": "a PDF", b"PK\x03\x04": "a zip archive or an Excel workbook", b"\x89PNG": "an image"}
@@ -60,22 +60,32 @@ def read_table(source: Any, *, columns: Mapping[str, str] | None = None, unit: s
     if "time" in chosen:
         moments = read_moments(_plain(opened, chosen["time"]), "time", opened.locate)
         clock = clock_for(moments, unit)
-        row, t = np.arange(len(s)), whole_steps(moments, clock)
+        t = whole_steps(moments, clock)
     else:
         start, end = read_ends(_plain(opened, chosen["start"]), _plain(opened, chosen["end"]), opened.locate)
         clock = clock_for(start, unit)
         row, t = expand_intervals(start, end, clock, opened.locate)
-    order = np.argsort(t, kind="stable")
-    row = row[order]
-    return Quadruples(s[row], r[row], o[row], t[order], vocab, clock)
+        s, r, o = s[row], r[row], o[row]
+    return in_time_order(Quadruples(s, r, o, t, vocab, clock))
 
 
 def _encode(opened: Source, chosen: Mapping[str, str], roles: tuple[str, ...]) -> tuple[list[Ids], tuple[str, ...]]:
-    """Ids of each role's column, and the distinct names that the columns share."""
-    names = [_names(opened, chosen[role], role) for role in roles]
-    encoded = pa.concat_arrays(names).dictionary_encode()
-    ids: Ids = np.asarray(encoded.indices).astype(np.int64)
-    return np.split(ids, len(roles)), tuple(encoded.dictionary.to_pylist())
+    """Ids of each role's column, and the distinct names that the columns share; blanks around a name do not count."""
+    columns = [_names(opened, chosen[role], role) for role in roles]
+    if columns[0].type != columns[-1].type:
+        columns = [column.cast(pa.large_string()) for column in columns]
+    cells = pa.concat_arrays([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
+    trimmed = pc.utf8_trim_whitespace(cells.dictionary.cast(pa.large_string()))  # of distinct cells: these are few
+    empty = np.asarray(pc.equal(trimmed, ""))
+    if cells.null_count or empty.any():
+        wrong = np.append(empty, True)[np.asarray(cells.indices.fill_null(len(empty)))]
+        role, row = divmod(int(np.argmax(wrong)), len(opened.table))
+        raise DataError(
+            f"{opened.locate(row)}: the {roles[role]} is empty; expected a name. Fill it in or take the row out."
+        )
+    names = trimmed.dictionary_encode()
+    ids: Ids = np.asarray(names.indices).astype(np.int64)[np.asarray(cells.indices)]
+    return np.split(ids, len(roles)), tuple(names.dictionary.to_pylist())
 
 
 def _plain(opened: Source, column: str) -> pa.ChunkedArray:
@@ -87,21 +97,16 @@ def _plain(opened: Source, column: str) -> pa.ChunkedArray:
     return values
 
 
-def _names(opened: Source, column: str, role: str) -> pa.Array:
-    """Names as text without surrounding blanks; whole numbers become text."""
+def _names(opened: Source, column: str, role: str) -> pa.ChunkedArray:
+    """A column of text, as ``large_string``, or of whole numbers."""
     values = _plain(opened, column)
-    if pa.types.is_integer(values.type) or pa.types.is_null(values.type):
+    if pa.types.is_null(values.type):
         values = values.cast(pa.large_string())
-    if not pa.types.is_large_string(values.type):
+    if not (pa.types.is_large_string(values.type) or pa.types.is_integer(values.type)):
         raise DataError(
             f"{opened.place}: the {role} column {column!r} is of type {values.type}; expected names or ids."
         )
-    trimmed = pc.utf8_trim_whitespace(values)
-    empty = np.asarray(pc.fill_null(pc.equal(trimmed, ""), True))
-    if empty.any():
-        where = opened.locate(int(np.argmax(empty)))
-        raise DataError(f"{where}: the {role} is empty; expected a name. Fill it in or take the row out.")
-    return pa.concat_arrays(trimmed.chunks)
+    return values
 
 
 def open_table(source: Any) -> Source:
@@ -165,10 +170,10 @@ def _open_file(path: Path) -> Source:
         except (OSError, ValueError, NotImplementedError) as error:
             raise DataError(f"{path.name}: the Parquet file is damaged ({error}).") from None
     text = decode_text(data, path.name)
-    header = re.split(r"[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
+    header = next(re.finditer(r"[^\r\n]+", text))[0]
     delimiter = max(DELIMITERS, key=header.count)
     try:
-        rows = _parse_csv(text.encode() + b"\n", delimiter, header.count(delimiter) + 1)
+        rows = _parse_csv(data.removeprefix(b"\xef\xbb\xbf") + b"\n", delimiter, header.count(delimiter) + 1)
     except pa.ArrowException as error:
         reason = _ragged(text, delimiter, path.name) or f"{path.name}: no table ({error}). Is a quote left open?"
         raise DataError(reason) from None

@@ -164,7 +164,7 @@ def clock_for(moments: Moments, unit: str | None) -> Clock:
 
 def whole_steps(moments: Moments, clock: Clock) -> NDArray[np.int64]:
     """Steps of ``clock``, a moment inside a step counting to it."""
-    return clock.steps(moments.value) if moments.dated else moments.value.astype(np.int64)
+    return clock.steps(moments.value) if moments.dated else moments.value.astype(np.int64, copy=False)
 
 
 def expand_intervals(

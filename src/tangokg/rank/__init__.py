@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tangokg.rank.evaluate import evaluate
-from tangokg.rank.filters import FILTERS, TrueFacts, true_facts
+from tangokg.rank.evaluate import Exam, evaluate, examine, prepare
+from tangokg.rank.filters import FILTERS, LeftOut, TrueFacts, true_facts
 from tangokg.rank.metrics import HITS, Metrics, Summary
 from tangokg.rank.protocols import PROTOCOLS, SINGLE_STEP, Protocol, horizon, inductive, seen_before
 from tangokg.rank.ranks import Ranks, rank_answers
@@ -13,14 +13,18 @@ __all__ = [
     "HITS",
     "PROTOCOLS",
     "SINGLE_STEP",
+    "Exam",
+    "LeftOut",
     "Metrics",
     "Protocol",
     "Ranks",
     "Summary",
     "TrueFacts",
     "evaluate",
+    "examine",
     "horizon",
     "inductive",
+    "prepare",
     "rank_answers",
     "seen_before",
     "true_facts",

@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tangokg.errors import DataError
 from tangokg.models.protocol import Model
-from tangokg.rank.filters import FILTERS, TrueFacts, true_facts
+from tangokg.quads.values import Ids
+from tangokg.rank.filters import FILTERS, LeftOut, TrueFacts, true_facts
 from tangokg.rank.metrics import Metrics
 from tangokg.rank.protocols import SINGLE_STEP, Protocol
-from tangokg.rank.ranks import Ranks, rank_answers
+from tangokg.rank.ranks import Rivals, count_rivals, ranks_of
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
 CELLS = 2**22  # scores held at once; on a CPU 2**25 took twice the time, for memory fetched anew from the system
+MOST_CELLS = 2**28  # on a GPU, 1 GiB: a quarter of them took 1.5 times as long, four times as many 0.94 times
+CELL_BYTES = 64  # of free memory for each score: the copies that a model makes, the pairs of the filters, and room
+WINDOWS = 8, 64  # encoded at once with few scores and with many
 
 
-def evaluate(
-    model: Model,
-    timeline: Timeline,
-    target: Tensor,
-    protocol: Protocol = SINGLE_STEP,
-    facts: TrueFacts | None = None,
-    cells: int = CELLS,
-    windows_at_once: int = 8,
-    progress: Callable[[int, int], None] | None = None,
-) -> Metrics:
-    """Rank the answers of all queries that ``protocol`` asks at the ``target`` snapshots of ``timeline``.
+@dataclass(frozen=True, eq=False)
+class Exam:
+    """What is asked, what is known then, and what each filter leaves out: all that depends on the data alone.
+
+    Made once by :func:`prepare`, it serves any number of models, or one model after each epoch.
+    """
+
+    timeline: Timeline
+    windows: Windows
+    queries: Queries  # in the order of windows, then of relations
+    t: Tensor  # (B,) time of each query
+    border: Ids  # (W + 1,) on the host: the queries of all windows before
+    left_out: Mapping[str, LeftOut]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def part(self, start: int, stop: int, windows: slice) -> Queries:
+        """The queries ``start .. stop``, their windows counted from the first of ``windows``."""
+        some = self.queries.select(slice(start, stop))
+        some = replace(some, window=some.window - windows.start)
+        sizes = np.diff(self.border[windows.start : windows.stop + 1].clip(start, stop))
+        vars(some)["sizes"] = sizes.tolist()  # known here: a model need not ask the device
+        return some
+
+
+def prepare(
+    timeline: Timeline, target: Tensor, protocol: Protocol = SINGLE_STEP, facts: TrueFacts | None = None
+) -> Exam:
+    """The queries that ``protocol`` asks at the ``target`` snapshots of ``timeline``, on its device.
 
     ``facts`` says what else is true (by default all of ``timeline``, which should then hold every part of the set).
-    Model and timeline are on one device. ``cells`` bounds the scores held at once, ``progress`` hears of (queries
-    done, all queries); neither these nor ``windows_at_once`` changes a result.
     """
     windows, queries = protocol.ask(timeline, target)
     if not len(queries):
@@ -48,22 +69,71 @@ def evaluate(
     queries = queries.select(by_relation)  # a decoder that works relation by relation meets few in a chunk
     facts = true_facts(timeline) if facts is None else facts
     t = windows.t.index_select(0, queries.window)
-    rows = max(1, cells // timeline.num_entities)
-    ranked: list[dict[str, Ranks]] = []
-    done = 0
+    border = torch.searchsorted(queries.window, torch.arange(len(windows) + 1, device=t.device)).cpu().numpy()
+    left_out = {name: choose(facts, queries, t) for name, choose in FILTERS.items()}
+    return Exam(timeline, windows, queries, t, border, left_out)
+
+
+def evaluate(
+    model: Model,
+    timeline: Timeline,
+    target: Tensor,
+    protocol: Protocol = SINGLE_STEP,
+    facts: TrueFacts | None = None,
+    cells: int | None = None,
+    windows_at_once: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Metrics:
+    """Rank the answers of all queries that ``protocol`` asks at the ``target`` snapshots of ``timeline``.
+
+    ``facts`` says what else is true (by default all of ``timeline``, which should then hold every part of the set).
+    Model and timeline are on one device. The rest is as in :func:`examine`.
+    """
+    return examine(model, prepare(timeline, target, protocol, facts), cells, windows_at_once, progress)
+
+
+def examine(
+    model: Model,
+    exam: Exam,
+    cells: int | None = None,
+    windows_at_once: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Metrics:
+    """Rank the answers of an exam that was prepared before.
+
+    ``cells`` bounds the scores held at once and ``windows_at_once`` the windows encoded together (None: by device and
+    free memory), ``progress`` hears of (queries done, all queries); none of them changes a result. Nothing is read
+    from the device before the end.
+    """
+    cells = fitting_cells(exam.t.device) if cells is None else cells
+    size = min(max(WINDOWS[0], cells // CELLS), WINDOWS[1]) if windows_at_once is None else windows_at_once
+    rows = max(1, cells // exam.timeline.num_entities)
+    counted: list[Rivals] = []
     with _answering(model):
-        for some_windows, some_queries in _batches(windows, queries, windows_at_once):
-            encoded = model.encode(timeline, some_windows)
-            for start in range(0, len(some_queries), rows):
-                chunk = some_queries.select(slice(start, start + rows))
-                now = t[done : done + len(chunk)]
-                left_out = {name: choose(facts, chunk, now) for name, choose in FILTERS.items()}
-                ranked.append(rank_answers(model.score(encoded, chunk), chunk.answer, left_out))
-                done += len(chunk)
+        for first in range(0, len(exam.windows), size):
+            of = slice(first, min(first + size, len(exam.windows)))
+            begin, end = int(exam.border[of.start]), int(exam.border[of.stop])
+            if begin == end:
+                continue
+            encoded = model.encode(exam.timeline, exam.windows.select(of))
+            for start in range(begin, end, rows):
+                stop = min(start + rows, end)
+                chunk = exam.part(start, stop, of)
+                pairs = {name: some.pairs(start, stop) for name, some in exam.left_out.items()}
+                counted.append(count_rivals(model.score(encoded, chunk), chunk.answer, pairs))
                 if progress is not None:
-                    progress(done, len(queries))
-    ranks = {name: _join([part[name] for part in ranked]) for name in FILTERS}
-    return Metrics(ranks, queries.s, queries.r, queries.answer, t, timeline.num_relations)
+                    progress(stop, len(exam))
+    asked = exam.queries
+    return Metrics(ranks_of(counted), asked.s, asked.r, asked.answer, exam.t, exam.timeline.num_relations)
+
+
+def fitting_cells(device: torch.device) -> int:
+    """How many scores to hold at once: few on a CPU, for its cache; many on a GPU, as far as its memory goes."""
+    if device.type != "cuda":
+        return CELLS
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    free = torch.cuda.mem_get_info(device)[0] + unused
+    return min(max(CELLS, free // CELL_BYTES), MOST_CELLS)
 
 
 @contextmanager
@@ -76,18 +146,3 @@ def _answering(model: Model) -> Iterator[None]:
             yield
     finally:
         model.train(training)
-
-
-def _batches(windows: Windows, queries: Queries, size: int) -> Iterator[tuple[Windows, Queries]]:
-    """``size`` windows at a time with their queries; a batch at which nothing is asked is left out."""
-    first = torch.arange(0, len(windows) + size, size, device=windows.t.device)
-    bounds = torch.searchsorted(queries.window, first).tolist()
-    for i, (start, stop) in enumerate(pairwise(bounds)):
-        if start < stop:
-            of = slice(i * size, (i + 1) * size)
-            asked = queries.select(slice(start, stop))
-            yield Windows(windows.known[of], windows.t[of]), replace(asked, window=asked.window - i * size)
-
-
-def _join(parts: list[Ranks]) -> Ranks:
-    return Ranks(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(Ranks)))

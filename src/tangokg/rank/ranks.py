@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tangokg.errors import TrainingError
 
-CELLS = 2**20  # scores compared at once: the temporaries stay small and, on a CPU, in the cache
+CELLS = 2**20  # scores compared at once on a CPU, where the temporaries then stay in the cache
 
 Pairs = tuple[Tensor, Tensor]  # (row, object), distinct: candidates of a query
 
@@ -34,32 +34,62 @@ def rank_answers(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs]) 
     All N candidates are counted once; each filter F, a list of distinct (row, object) pairs, is then taken off. The
     answer itself is never left out, whatever F says.
     """
+    return ranks_of([count_rivals(scores, answer, left_out)])
+
+
+@dataclass(frozen=True, eq=False)
+class Rivals:
+    """How many candidates score above the answer of each query, and how many others the same, under each filter."""
+
+    greater: Mapping[str, Tensor]  # filter -> (B,) int64
+    equal: Mapping[str, Tensor]
+    damaged: Tensor  # (B,) bool: a score is not a number, and the counts mean nothing
+
+
+def count_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs]) -> Rivals:
+    """The counts g and e of :func:`rank_answers`, without waiting for the device."""
+    scores = scores.detach()
     true = scores.gather(1, answer[:, None])  # (B, 1)
-    greater, equal = _count(scores, true)  # (B,) each
-    ranks = {}
+    all_greater, all_equal, damaged = _count(scores, true)  # (B,) each
+    greater, equal = {}, {}
     for name, (row, o) in left_out.items():
+        x, x_true = scores[row, o], true[:, 0].index_select(0, row)  # (P,)
         other = o != answer.index_select(0, row)
-        row, o = row[other], o[other]
-        x, x_true = scores[row, o], true[:, 0].index_select(0, row)
-        g = greater.index_add(0, row, (x > x_true).long(), alpha=-1)
-        e = equal.index_add(0, row, (x == x_true).long(), alpha=-1)
+        greater[name] = all_greater.index_add(0, row, (x > x_true).long(), alpha=-1)
+        equal[name] = all_equal.index_add(0, row, ((x == x_true) & other).long(), alpha=-1)
+    return Rivals(greater, equal, damaged)
+
+
+def ranks_of(parts: Sequence[Rivals]) -> dict[str, Ranks]:
+    """The ranks that follow from the counts of all parts, one after the other; a damaged score is an error."""
+    _refuse(torch.cat([part.damaged for part in parts]))
+    ranks = {}
+    for name in parts[0].greater:
+        g = torch.cat([part.greater[name] for part in parts])
+        e = torch.cat([part.equal[name] for part in parts])
         ranks[name] = Ranks(1 + g, 1 + g + e.double() / 2, 1 + g + e)
     return ranks
 
 
-def _count(scores: Tensor, true: Tensor) -> tuple[Tensor, Tensor]:
-    """How many candidates score above the true one, and how many others score the same: (B,) each."""
-    rows = max(1, CELLS // scores.shape[1])
+def _count(scores: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """How many candidates score above the true one, how many others the same, and whether one is NaN: (B,) each."""
+    rows = max(1, CELLS // scores.shape[1]) if scores.device.type == "cpu" else len(scores)
+    exact = torch.float32 if scores.shape[1] <= 2**24 else torch.float64  # sums of ones up to N
+    marks = scores.new_empty(min(rows, len(scores)), scores.shape[1], dtype=exact)
     greater, equal, largest = [], [], []
     for x, x_true in zip(torch.split(scores, rows), torch.split(true, rows), strict=True):
-        greater.append((x > x_true).sum(1))
-        equal.append((x == x_true).sum(1) - 1)
+        one = marks[: len(x)]  # summing ones of a float takes a third of the time that summing truth values takes
+        greater.append(torch.gt(x, x_true, out=one).sum(1))
+        equal.append(torch.eq(x, x_true, out=one).sum(1))
         largest.append(x.amax(1))  # NaN where the row holds one
-    damaged = torch.cat(largest).isnan()
-    if damaged.any():  # NaN compares false with everything: it would pass as rank 1
+    return torch.cat(greater).long(), torch.cat(equal).long() - 1, torch.cat(largest).isnan()
+
+
+def _refuse(damaged: Tensor) -> None:
+    """NaN compares false with everything: it would pass as rank 1."""
+    if number := int(damaged.sum()):
         raise TrainingError(
-            f"scores: {int(damaged.sum())} of {len(scores)} queries have a score that is not a number (NaN), and such "
+            f"scores: {number} of {len(damaged)} queries have a score that is not a number (NaN), and such "
             f"scores have no rank. Expected finite or infinite scores: the model's weights are probably damaged; go "
             f"back to an earlier checkpoint, or train again with a lower learning rate."
         )
-    return torch.cat(greater), torch.cat(equal)

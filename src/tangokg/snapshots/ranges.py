@@ -6,14 +6,23 @@ import torch
 from torch import Tensor
 
 
-def expand(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
+def expand(start: Tensor, stop: Tensor, total: int | None = None) -> tuple[Tensor, Tensor]:
     """Concatenate the ranges ``start[i] .. stop[i]``: ``(positions, owner)``, where ``owner`` is i for each position.
+
+    ``total``, the sum of their lengths where the caller knows it, spares a GPU the way to the host and back. Where it
+    is more than that sum, the rest has position 0 and as owner the number of ranges.
 
     >>> expand(torch.tensor([4, 0]), torch.tensor([6, 1]))
     (tensor([4, 5, 0]), tensor([0, 0, 1]))
+    >>> expand(torch.tensor([4, 0]), torch.tensor([6, 1]), 5)
+    (tensor([4, 5, 0, 0, 0]), tensor([0, 0, 1, 2, 2]))
     """
     length = stop - start
-    owner = torch.repeat_interleave(length)  # (total,)
-    first = length.cumsum(0) - length  # position at which each range begins in the output
-    positions = torch.arange(len(owner), device=start.device) - (first - start).index_select(0, owner)
-    return positions, owner
+    after = length.cumsum(0)
+    if total is None:
+        owner = torch.repeat_interleave(length)  # (total,)
+        return torch.arange(len(owner), device=start.device) - (after - stop).index_select(0, owner), owner
+    at = torch.arange(total, device=start.device)
+    owner = torch.searchsorted(after, at, right=True)  # the range that ends after each position
+    shift = torch.cat([after - stop, after.new_zeros(1)]).index_select(0, owner)
+    return torch.where(owner < len(start), at - shift, 0), owner

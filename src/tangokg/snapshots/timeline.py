@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from tangokg.quads.values import Ids, Quadruples
+from tangokg.snapshots.keys import change_keys, number_edges, sorted_distinct, steps_of
 from tangokg.snapshots.ranges import expand
 
 if TYPE_CHECKING:
-    from tangokg.snapshots.blocks import ActiveRows
+    from tangokg.snapshots.rows import ActiveRows, Edges, WindowRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +70,47 @@ class Timeline:
         return int(torch.searchsorted(self.t, torch.tensor(t, dtype=self.t.dtype, device=self.t.device)))
 
     @cached_property
+    def num_edges(self) -> Ids:
+        """(T,) edges of each snapshot, on the host."""
+        return self.offset.diff().cpu().numpy()
+
+    @cached_property
     def active(self) -> ActiveRows:
         """The entities that each snapshot touches, numbered; derived once."""
-        from tangokg.snapshots.blocks import active_rows
+        from tangokg.snapshots.rows import active_rows
 
         with torch.inference_mode(False):  # kept for training too, whoever asks first
             return active_rows(self)
+
+    @cached_property
+    def graph_edges(self) -> tuple[Edges, Edges]:
+        """Edges and transitions by the rows of :attr:`active`, with their weights; derived once."""
+        from tangokg.snapshots.rows import graph_edges
+
+        with torch.inference_mode(False):
+            return graph_edges(self)
+
+    @cached_property
+    def _window_rows(self) -> dict[int, WindowRows]:
+        return {}
+
+    def window_rows(self, history: int) -> WindowRows:
+        """The entities that windows of ``history`` snapshots touch, numbered; derived once for each length."""
+        from tangokg.snapshots.rows import window_rows
+
+        if history not in self._window_rows:
+            with torch.inference_mode(False):
+                self._window_rows[history] = window_rows(self, history)
+        return self._window_rows[history]
 
     def to(self, device: torch.device) -> Timeline:
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
         moved: dict[str, Any] = {name: v.to(device) for name, v in columns.items() if isinstance(v, Tensor)}
         return replace(self, **moved)
 
-    def edges_of(self, snapshot: Tensor) -> tuple[Tensor, Tensor]:
+    def edges_of(self, snapshot: Tensor, total: int | None = None) -> tuple[Tensor, Tensor]:
         """Edge rows of several snapshots: ``(rows, owner)``, ``owner`` counting within ``snapshot``."""
-        return expand(self.offset.index_select(0, snapshot), self.offset.index_select(0, snapshot + 1))
+        return expand(self.offset.index_select(0, snapshot), self.offset.index_select(0, snapshot + 1), total)
 
     def changes_of(self, snapshot: Tensor) -> tuple[Tensor, Tensor]:
         """Transition rows of several snapshots, as :meth:`edges_of`."""
@@ -91,64 +118,37 @@ class Timeline:
 
 
 def build_timeline(facts: Quadruples, num_entities: int | None = None, num_relations: int | None = None) -> Timeline:
-    """Sort facts into snapshots: repeats dropped, reciprocals added, transitions found by one sort of all edges."""
+    """Sort facts into snapshots: repeats dropped, reciprocals added, transitions by a look one snapshot ahead.
+
+    An edge of snapshot j is the 64-bit key ``2 j span + number``, where its number, below ``span``, ascends with
+    (s, r, o). In the transition tensor of j it is ``2 j span + number`` if it forms, ``(2 j + 1) span + number`` if it
+    dissolves. So one sort of keys orders the edges, and columns exist only at the two ends.
+    """
     n = facts.vocab.num_entities if num_entities is None else num_entities
     r_count = facts.vocab.num_relations if num_relations is None else num_relations
-    times, j = np.unique(facts.t, return_inverse=True)
-    s = np.concatenate([facts.s, facts.o])
-    r = np.concatenate([facts.r, facts.r + r_count])
-    o = np.concatenate([facts.o, facts.s])
-    order, triple = _sorted_distinct(s, r, o, np.concatenate([j, j]), n, 2 * r_count)
-    s, r, o, j = s[order], r[order], o[order], np.concatenate([j, j])[order]
-    change = _changes(triple, j, len(times))  # rows into the sorted edges, their snapshot and sign
-    by_time = np.argsort(j, kind="stable")  # keeps (s, r, o) order inside a snapshot
-    change_by_time = np.argsort(change[1], kind="stable")
-    rows, at, sign = (column[change_by_time] for column in change)
-    steps = np.arange(len(times) + 1)
+    times, j = steps_of(facts.t)
+    numbers, span, columns = number_edges(facts, n, r_count, most=2**62 // (len(times) + 2))
+    numbers += (j * (2 * span))[:, None]
+    key = sorted_distinct(numbers, j)
+    del numbers, j  # what is large goes as soon as it has served
+    change = change_keys(key, span, len(times))
+    step = np.arange(len(times) + 1) * (2 * span)
+    offset, change_offset = np.searchsorted(key, step), np.searchsorted(change, step)
+    edge, entry = torch.from_numpy(key), torch.from_numpy(change)
+    sign = entry.div(span, rounding_mode="floor").bitwise_and_(1).mul_(-2).add_(1)
+    s, r, o = columns(edge.remainder_(2 * span))
+    change_s, change_r, change_o = columns(entry.remainder_(span))
     return Timeline(
         t=torch.from_numpy(times.astype(np.float64)),
-        s=torch.from_numpy(s[by_time]),
-        r=torch.from_numpy(r[by_time]),
-        o=torch.from_numpy(o[by_time]),
-        offset=torch.from_numpy(np.searchsorted(j[by_time], steps)),
-        change_s=torch.from_numpy(s[rows]),
-        change_r=torch.from_numpy(r[rows]),
-        change_o=torch.from_numpy(o[rows]),
-        change_sign=torch.from_numpy(sign),
-        change_offset=torch.from_numpy(np.searchsorted(at, steps)),
+        s=s,
+        r=r,
+        o=o,
+        offset=torch.from_numpy(offset),
+        change_s=change_s,
+        change_r=change_r,
+        change_o=change_o,
+        change_sign=sign,
+        change_offset=torch.from_numpy(change_offset),
         num_entities=n,
         num_relations=r_count,
     )
-
-
-def _sorted_distinct(s: Ids, r: Ids, o: Ids, j: Ids, num_entities: int, num_labels: int) -> tuple[Ids, Ids]:
-    """Rows in (s, r, o, j) order with repeats left out, and a number for each triple, ascending along them."""
-    pair = s * num_labels + r
-    if num_entities * num_labels * num_entities < 2**62:
-        key = pair * num_entities + o
-        order = np.lexsort((j, key))
-        key_sorted = key[order]
-        new_triple = key_sorted[1:] != key_sorted[:-1]
-    else:
-        order = np.lexsort((j, o, pair))
-        new_triple = (pair[order][1:] != pair[order][:-1]) | (o[order][1:] != o[order][:-1])
-    j_sorted = j[order]
-    fresh = np.concatenate([np.ones(min(len(order), 1), bool), new_triple | (j_sorted[1:] != j_sorted[:-1])])
-    triple = np.concatenate([np.zeros(min(len(order), 1), np.int64), np.cumsum(new_triple)])
-    return order[fresh], triple[fresh]
-
-
-def _changes(triple: Ids, j: Ids, num_snapshots: int) -> tuple[Ids, Ids, Ids]:
-    """Rows where an edge forms at its snapshot j, or dissolves at j + 1: ``(row, snapshot, sign)``.
-
-    Rows are sorted by (triple, j): an edge forms where the row before is not the same triple at j - 1, and dissolves
-    where the row after is not the same triple at j + 1. Nothing forms at the first snapshot of all.
-    """
-    goes_on = (triple[1:] == triple[:-1]) & (j[1:] == j[:-1] + 1)  # row i + 1 continues row i
-    edge = np.zeros(min(len(j), 1), bool)
-    formed = np.flatnonzero(~np.concatenate([edge, goes_on]) & (j > 0))
-    dissolved = np.flatnonzero(~np.concatenate([goes_on, edge]) & (j + 1 < num_snapshots))
-    rows = np.concatenate([formed, dissolved])
-    at = np.concatenate([j[formed], j[dissolved] + 1])
-    sign = np.concatenate([np.ones(len(formed), np.int64), -np.ones(len(dissolved), np.int64)])
-    return rows, at, sign

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from tangokg.quads.values import Ids
 from tangokg.snapshots.timeline import Timeline
 
 
@@ -24,6 +26,16 @@ class Windows:
     def __len__(self) -> int:
         return len(self.t)
 
+    @cached_property
+    def known_on_host(self) -> Ids:
+        """(W,) the same as ``known``; a GPU is asked for it where :func:`windows_at` did not know it already."""
+        return self.known.cpu().numpy()
+
+    def select(self, rows: slice) -> Windows:
+        windows = Windows(self.known[rows], self.t[rows])
+        vars(windows)["known_on_host"] = self.known_on_host[rows]
+        return windows
+
 
 @dataclass(frozen=True, eq=False)
 class Queries:
@@ -37,6 +49,12 @@ class Queries:
     def __len__(self) -> int:
         return len(self.s)
 
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Queries at each window up to the last one asked; a GPU is asked where :func:`queries_at` did not know."""
+        ends = torch.arange(int(self.window[-1]) + 2 if len(self) else 1, device=self.window.device)
+        return torch.searchsorted(self.window, ends).diff().tolist()
+
     def select(self, rows: Tensor | slice) -> Queries:
         return Queries(self.window[rows], self.s[rows], self.r[rows], self.answer[rows])
 
@@ -45,19 +63,24 @@ def windows_at(timeline: Timeline, target: Tensor, horizon: float = 0.0) -> Wind
     """One window for each target snapshot; facts later than ``t - horizon`` are not known (0: all before ``t``).
 
     With ``horizon`` = ΔT > 0 the history ends at the last snapshot at or before ``t - ΔT``, and the last interval runs
-    from there to ``t``.
+    from there to ``t``. A ``target`` on the host spares a GPU a round trip.
     """
-    t = timeline.t.index_select(0, target)
-    if horizon:
-        known = torch.searchsorted(timeline.t, t - horizon, right=True)
-        known = torch.minimum(known, target)
-    else:
-        known = target
-    return Windows(known, t)
+    here = target.to(timeline.t.device, non_blocking=True)
+    t = timeline.t.index_select(0, here)
+    if not horizon:
+        windows = Windows(here, t)
+        vars(windows)["known_on_host"] = target.cpu().numpy()
+        return windows
+    known = torch.searchsorted(timeline.t, t - horizon, right=True)
+    return Windows(torch.minimum(known, here), t)
 
 
 def queries_at(timeline: Timeline, target: Tensor) -> Queries:
     """The edges of the target snapshots, both directions, as queries with their answers."""
-    rows, window = timeline.edges_of(target)
+    sizes = timeline.num_edges[target.cpu().numpy()].tolist()
+    rows, window = timeline.edges_of(target.to(timeline.t.device, non_blocking=True), sum(sizes))
     pick = torch.Tensor.index_select
-    return Queries(window, pick(timeline.s, 0, rows), pick(timeline.r, 0, rows), pick(timeline.o, 0, rows))
+    s, r, o = (pick(column, 0, rows) for column in (timeline.s, timeline.r, timeline.o))
+    queries = Queries(window, s, r, o)
+    vars(queries)["sizes"] = sizes
+    return queries

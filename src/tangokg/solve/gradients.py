@@ -24,6 +24,7 @@ from torch.autograd.function import once_differentiable
 
 from tangokg.solve.barycentric import interpolate
 from tangokg.solve.field import Evaluations, Field, Solver, State
+from tangokg.solve.integrate import FixedGrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,10 @@ def forward(problem: Problem, z0: Tensor) -> list[Tensor]:
 
 
 def direct(problem: Problem, z0: Tensor) -> Tensor:
-    """z(t1), recorded by autograd step by step."""
+    """z(t1), recorded step by step: by autograd, or on a fixed grid by a field that can."""
+    if isinstance(problem.solver, FixedGrid) and hasattr(problem.field, "pull_back"):
+        z1: Tensor = _Recorded.apply(problem, z0, *problem.field.tensors())  # type: ignore[no-untyped-call]
+        return z1
     return forward(problem, z0)[-1]
 
 
@@ -101,6 +105,53 @@ def _slopes(
 def _reversible(problem: Problem, z0: Tensor, keep: int, back: Back) -> Tensor:
     z1: Tensor = _Reversible.apply(problem, keep, back, z0, *problem.field.tensors())  # type: ignore[no-untyped-call]
     return z1
+
+
+class _Recorded(torch.autograd.Function):
+    """Steps of a fixed grid with their gradient written out (docs/maths.md, row M26): one sum over all stages.
+
+    .. math::
+        \bar k_i = \\Delta t \\Big(b_i \bar z_1 + \\sum_{j > i} a_{ji} \bar x_j\\Big), \\qquad
+        \bar x_i = \bar k_i^\top \frac{\\partial f}{\\partial z}(x_i), \\qquad \bar z_0 = \bar z_1 + \\sum_i \bar x_i
+    """
+
+    @staticmethod
+    def forward(ctx: Any, problem: Problem, z0: Tensor, *tensors: Tensor) -> Tensor:
+        field, records = problem.field.rebind(tensors), []
+
+        def f(t: float | Tensor, state: State) -> State:
+            problem.count.forward += 1
+            dz, record = field.evaluate(state[0])  # type: ignore[attr-defined]
+            records.append(record)
+            return (dz,)
+
+        with torch.autocast(z0.device.type, enabled=False):
+            z1 = problem.solver(f, (z0,), problem.times)[-1][0]
+        ctx.problem, ctx.records = problem, records
+        ctx.save_for_backward(*tensors)
+        return z1
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, a: Tensor) -> tuple[Tensor | None, ...]:
+        problem, tensors = ctx.problem, ctx.saved_tensors
+        field, sums = problem.field.rebind(tensors), tuple(map(torch.zeros_like, tensors))
+        tableau = problem.solver.tableau
+        with torch.autocast(a.device.type, enabled=False):
+            stages, lengths = len(tableau.b), problem.solver.lengths(problem.times)
+            for step in reversed(range(len(lengths))):
+                dt, records = lengths[step], ctx.records[step * stages : (step + 1) * stages]
+                slopes = [a * (dt * weight) if weight else None for weight in tableau.b]
+                for record, weights in zip(records[::-1], tableau.a[::-1], strict=True):
+                    if (slope := slopes.pop()) is None:
+                        continue
+                    of_x = field.pull_back(record, slope, sums)
+                    a = a + of_x
+                    for j, weight in enumerate(weights):
+                        if weight:
+                            before = slopes[j]
+                            slopes[j] = of_x * (dt * weight) if before is None else before.add_(of_x, alpha=dt * weight)
+        return None, a, *sums
 
 
 class _Reversible(torch.autograd.Function):

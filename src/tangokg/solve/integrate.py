@@ -30,15 +30,23 @@ class FixedGrid:
 
     def __call__(self, f: Derivative, state: State, times: Sequence[float]) -> list[State]:
         """``steps`` are for the whole of ``times``; an interval takes its share of them, rounded up."""
-        whole = times[-1] - times[0]
         states = []
         for t0, t1 in pairwise(times):
-            steps = max(1, math.ceil(self.steps * (t1 - t0) / whole - 1e-9))  # 1e-9: half of 16 steps is 8, never 9
+            steps = self._share(t0, t1, times)
             dt = (t1 - t0) / steps
             for step in range(steps):
                 state = _step(f, state, t0 + step * dt, dt, self.tableau)
             states.append(state)
         return states
+
+    def lengths(self, times: Sequence[float]) -> list[float]:
+        """The length of each step along ``times``."""
+        shares = ((t1 - t0, self._share(t0, t1, times)) for t0, t1 in pairwise(times))
+        return [length / steps for length, steps in shares for _ in range(steps)]
+
+    def _share(self, t0: float, t1: float, times: Sequence[float]) -> int:
+        whole = times[-1] - times[0]
+        return max(1, math.ceil(self.steps * (t1 - t0) / whole - 1e-9))  # 1e-9: half of 16 steps is 8, never 9
 
 
 def _step(f: Derivative, state: State, t: float, dt: float, tableau: Tableau) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tangokg.train.checkpoint import Progress
 from tangokg.train.devices import choose_device, make_fabric
-from tangokg.train.loop import Material, Reporter, build_model, fit
+from tangokg.train.loop import Material, Reporter, build_model, fit, resolve
 from tangokg.train.runs import RunFolder
 from tangokg.train.settings import RunConfig, TrainSettings, load_config, make_config
 from tangokg.train.signals import Interrupted
@@ -23,4 +23,5 @@ __all__ = [
     "load_config",
     "make_config",
     "make_fabric",
+    "resolve",
 ]

@@ -24,5 +24,8 @@ def make_fabric(settings: TrainSettings) -> Any:
     """Lightning Fabric on the device and with the precision of the settings."""
     from lightning.fabric import Fabric
 
-    precision: Any = settings.precision
-    return Fabric(accelerator=choose_device(settings.device).type, devices=1, precision=precision)
+    device = choose_device(settings.device)
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
+    precision: Any = "32-true" if settings.precision == "tf32" else settings.precision
+    return Fabric(accelerator=device.type, devices=1, precision=precision)

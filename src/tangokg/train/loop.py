@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tangokg.errors import RunError, TrainingError
 from tangokg.models import MODELS, Model
 from tangokg.quads.values import Dataset, concatenate
-from tangokg.rank import TrueFacts, evaluate, true_facts
+from tangokg.rank import Exam, examine, prepare
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import queries_at, windows_at
 from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack, write_log
-from tangokg.train.devices import make_fabric
+from tangokg.train.devices import choose_device, make_fabric
 from tangokg.train.memory import check_memory, keep_freed_memory
-from tangokg.train.settings import RunConfig, TrainSettings
+from tangokg.train.settings import RunConfig, TrainSettings, by_rule
 from tangokg.train.signals import Interrupted, stopping
 
 REPORT_SECONDS = 0.25  # at least this long between two reports within an epoch
@@ -36,27 +37,32 @@ class Reporter(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What training looks at: the training snapshots, and those of validation with what is true there."""
+    """What training looks at: the training snapshots, and what is asked of validation."""
 
     train: Timeline  # and the snapshots before the training part, where there are some
     first: int  # index of the first training snapshot
-    valid: Timeline | None  # training and validation part, one after the other
-    valid_target: Tensor
-    facts: TrueFacts | None
+    exam: Exam | None  # the queries of the validation part, where there is one
 
     @classmethod
     def of(cls, dataset: Dataset, device: torch.device) -> Material:
         train = build_timeline(dataset.past).to(device)
         first = train.before(float(dataset.train.t.min())) if len(dataset.train) else len(train)
         if not len(dataset.valid):
-            return cls(train, first, None, torch.empty(0, dtype=torch.int64), None)
+            return cls(train, first, None)
         valid = build_timeline(concatenate([dataset.past, dataset.valid])).to(device)
-        return cls(train, first, valid, torch.arange(len(train), len(valid), device=device), true_facts(valid))
+        return cls(train, first, prepare(valid, torch.arange(len(train), len(valid))))
 
     @property
     def targets(self) -> Tensor:
         """Training snapshots that have a history."""
         return torch.arange(max(self.first, 1), len(self.train))
+
+
+def resolve(config: RunConfig, dataset: Dataset) -> RunConfig:
+    """The config with every setting that is left to a rule replaced by its value for this data and device."""
+    device = choose_device(config.train.device)
+    snapshots = len(np.unique(dataset.train.t))
+    return replace(config, train=by_rule(config.train, 2 * len(dataset.train) / max(snapshots, 1), device.type))
 
 
 def build_model(config: RunConfig, train: Timeline) -> Model:
@@ -81,6 +87,7 @@ def fit(
     same weights as a run that was not interrupted. ``start`` may set the first weights. ``log`` is a CSV file with
     a row for each epoch. Without a validation part the weights are those of the last epoch.
     """
+    config = resolve(config, dataset)
     fabric = make_fabric(config.train)
     keep_freed_memory()
     material = Material.of(dataset, fabric.device)
@@ -98,7 +105,7 @@ def fit(
     model = build_model(config, own)
     if start is not None:
         start(model)
-    session = _Session(config, material, model, fabric, checkpoint, reporter, log)
+    session = Session(config, material, model, fabric, checkpoint, reporter, log)
     if resume and checkpoint is not None and checkpoint.exists():
         session.load()
     elif start is not None:
@@ -119,7 +126,7 @@ class _Loss(nn.Module):
         return loss_of(self.model)
 
 
-class _Session:
+class Session:
     """One call of :func:`fit`: the parts that a step needs, and the progress."""
 
     def __init__(
@@ -141,6 +148,7 @@ class _Session:
             fused=fabric.device.type in ("cpu", "cuda"),
         )
         self.plain = model
+        model.cuda_graphs = self.settings.cuda_graphs
         self.loss, self.optimizer = fabric.setup(_Loss(model), optimizer)
         self.generators = {
             "order": torch.Generator().manual_seed(config.seed),
@@ -176,7 +184,7 @@ class _Session:
             if not self.progress.position:
                 targets = self.material.targets
                 self.order = targets[torch.randperm(len(targets), generator=self.generators["order"])]
-            self._epoch(asked)
+            self.epoch(asked)
             self._close_epoch()
             if asked() or self.done() or time.monotonic() - self.saved > self.settings.checkpoint_seconds:
                 self.save()
@@ -184,17 +192,18 @@ class _Session:
                 raise Interrupted(asked(), self.checkpoint)
 
     def done(self) -> bool:
-        behind = self.progress.epoch - self.progress.best_epoch
-        impatient = 0 < self.settings.patience <= behind and self.material.valid is not None
+        behind, patience = self.progress.epoch - self.progress.best_epoch, self.settings.patience
+        impatient = 0 < patience <= min(behind, self.progress.epoch - patience) and self.material.exam is not None
         return self.progress.epoch >= self.settings.epochs or impatient
 
-    def _epoch(self, asked: Callable[[], int]) -> None:
+    def epoch(self, asked: Callable[[], int]) -> None:
+        """What is left of an epoch, step by step."""
         self.plain.train()
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
         left = self.order[self.progress.position :]
         for target in left.split(self.settings.batch_windows) if len(left) else ():
-            self._step(target.to(device), totals)
+            self._step(target, totals)
             self.progress.position += len(target)
             if self.reporter is not None and time.monotonic() - self.reported > REPORT_SECONDS:
                 self._read(totals)
@@ -241,9 +250,8 @@ class _Session:
         self.plain.settle(self.material.train)
         row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
         p.epoch, p.position, p.loss_sum, p.queries = p.epoch + 1, 0, 0.0, 0
-        if self.material.valid is not None:
-            metrics = evaluate(self.plain, self.material.valid, self.material.valid_target, facts=self.material.facts)
-            row["valid_mrr"] = metrics["time-aware"].mrr
+        if self.material.exam is not None:
+            row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
         if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
             p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
             self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}

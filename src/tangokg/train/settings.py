@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from tangokg.models import MODELS
 
 SCHEMA = 1  # of config.toml and the run folder around it
 DEVICES = ("auto", "cpu", "cuda")
-PRECISIONS = ("32-true", "64-true", "bf16-mixed", "16-mixed")
+STEP_QUERIES = 15_000  # of a step on a GPU: more of them are no faster, and WIKI then learns less (docs/decisions.md)
+PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
 
 
 @dataclass(frozen=True)
@@ -21,28 +22,34 @@ class TrainSettings:
     """How weights are fitted; every model uses the same loop."""
 
     epochs: int = 60  # at most
-    patience: int = 6  # epochs without a better validation MRR before training stops; 0: never
-    learning_rate: float = 1e-3  # of Adam
-    batch_windows: int = 2  # target snapshots in one step
+    patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
+    learning_rate: float = 0.0  # of Adam; 0: 0.001 for up to two windows a step, 0.002 for more
+    batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, about 15,000 queries on a GPU
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     weight_decay: float = 0.0  # of Adam
     device: str = "auto"  # cpu, cuda, or auto: cuda where there is one
-    precision: str = "32-true"  # a precision of Lightning Fabric: 32-true, bf16-mixed, 64-true
+    precision: str = "32-true"  # 32-true, tf32 (products of a GPU alone), bf16-mixed, 16-mixed or 64-true
+    cuda_graphs: bool = True  # steps on a GPU are replayed where the model can; the same results, sooner
     checkpoint_seconds: float = 60.0  # at least this long between two checkpoints
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_windows"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
-        if self.learning_rate <= 0:
-            raise ConfigError(f"learning_rate must be above 0, found {self.learning_rate}.")
-        for name in ("patience", "clip", "weight_decay", "checkpoint_seconds"):
+        if self.epochs < 1:
+            raise ConfigError(f"epochs must be at least 1, found {self.epochs}.")
+        for name in ("patience", "learning_rate", "batch_windows", "clip", "weight_decay", "checkpoint_seconds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
         choices = {"device": DEVICES, "precision": PRECISIONS}
         for name, known in choices.items():
             if (value := getattr(self, name)) not in known:
                 raise ConfigError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}.")
+
+
+def by_rule(train: TrainSettings, queries_a_window: float, device_type: str) -> TrainSettings:
+    """The settings with values in place of what was left to the rule: the batch of windows, and its learning rate."""
+    fitting = max(1, round(STEP_QUERIES / max(queries_a_window, 1.0)))
+    windows = train.batch_windows or (2 if device_type == "cpu" else fitting)
+    rate = train.learning_rate or (1e-3 if windows <= 2 else 2e-3)
+    return replace(train, batch_windows=windows, learning_rate=rate)
 
 
 @dataclass(frozen=True)

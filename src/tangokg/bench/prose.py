@@ -1,0 +1,68 @@
+"""What the page on speed says around its tables: each question, and how it is measured."""
+
+from __future__ import annotations
+
+START = """
+The scores of all queries against all entities are a matrix product that nobody can avoid; everything else in a
+training step should nearly vanish beside it. This page shows how far that is so. It is made from the files in
+`benchmarks/results/` by `tango bench --page benchmarks/results`; each table comes from `tango bench NAME`, which can
+be run anywhere, and each file says what was asked, on which device and with which versions. What is compared takes
+turns in one process; times are medians.
+"""
+
+COMPARED = """
+For scale: the code that the authors of TANGO published takes about 510 s an epoch on ICEWS18 and 120 s on YAGO on one
+NVIDIA H200, and 5,090 s and 2,273 s on two CPU cores, its own reading of the data included.
+"""
+
+STEP = """
+`tango bench step` runs training steps part by part, and beside each step its *floor* on the same queries: decoder,
+scores and cross-entropy alone, forward and backward, in the same precision, against embeddings that nothing has moved.
+The parts are measured with the device waited for after each, so on a GPU they add up to more than a step takes in
+training. An epoch is measured as the training loop runs it, waited for once, at its end; the floors of the same epoch
+likewise. `batch windows` are the target snapshots of one step.
+"""
+
+TWIN = """
+`tango bench twin` compares the encoder with a twin of a few lines that follows the formulas row by row: all N entities
+integrated, every window by itself. Both give the same states and the same gradients; the largest differences, as
+shares of the largest entry, stand in the table.
+"""
+
+GROWTH = """
+`tango bench growth` draws events of the kind of ICEWS18 and changes one thing at a time. The encoder integrates the
+rows that the events touch, so the same events among more entities should cost it nothing more. The whole step grows
+with N, because scores and optimiser look at every entity.
+"""
+
+GRADIENTS = """
+`tango bench gradients` takes the gradient of one window through RK4 with more and more steps in an interval. The error
+is relative to `direct` in float64 with as many steps: that of float32, as one trains, and that of the method alone, in
+float64.
+"""
+
+EVALUATE = """
+`tango bench evaluate` ranks the true answers of a part under all three filters (raw, time-aware, time-unaware) with a
+model that has its first weights. *Everything* starts from the snapshots; *prepared* has found beforehand what depends
+on the data alone, as validation after each epoch does.
+"""
+
+LOAD = """
+`tango bench load` draws a set of the size and kind of tkgl-icews, writes it as text and as Parquet, and reads it back
+into snapshots, each time in a process of its own.
+"""
+
+AGAIN = """## Measuring it again
+
+```text
+tango bench step --data ICEWS18 --out benchmarks/results/step-icews18-cpu.json
+tango bench twin --data ICEWS18 --out benchmarks/results/twin-cpu.json
+tango bench growth --out benchmarks/results/growth-cpu.json
+tango bench gradients --out benchmarks/results/gradients-cpu.json
+tango bench evaluate --data ICEWS18 --out benchmarks/results/evaluate-icews18-cpu.json
+tango bench load --out benchmarks/results/load-cpu.json
+tango bench --page benchmarks/results
+```
+
+Each is also a script in `benchmarks/`. `tango bench --list` shows what can be asked.
+"""
