@@ -13,8 +13,9 @@ from tangokg.config import to_toml
 from tangokg.errors import ConfigError
 from tangokg.models import MODELS
 from tangokg.models.tango import TangoSettings
-from tangokg.train import RunConfig, TrainSettings, load_config, make_config
-from tangokg.train.settings import STEP_QUERIES, by_rule
+from tangokg.quads.world import make_world
+from tangokg.train import RunConfig, TrainSettings, load_config, make_config, resolve
+from tangokg.train.settings import STEP_QUERIES, windows_by_rule
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -99,7 +100,7 @@ def test_an_assignment_that_is_wrong_says_why(assignment: str, text: str) -> Non
     [
         ({"epochs": 0}, "epochs must be at least 1, found 0"),
         ({"batch_windows": -1}, "batch_windows must not be negative"),
-        ({"learning_rate": -0.1}, "learning_rate must not be negative"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
         ({"patience": -1}, "patience must not be negative"),
         ({"clip": -0.1}, "clip must not be negative"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative"),
@@ -113,15 +114,16 @@ def test_impossible_training_settings_are_refused(values: dict[str, Any], text: 
         replace(TrainSettings(), **values)
 
 
-def test_what_is_left_to_the_rule_depends_on_device_and_size_and_what_is_given_stays() -> None:
-    def chosen(queries: float, device: str, **given: float) -> tuple[int, float]:
-        train = by_rule(TrainSettings(**given), queries, device)  # type: ignore[arg-type]
-        return train.batch_windows, train.learning_rate
+def test_windows_by_rule_make_steps_of_one_size_on_a_gpu_and_are_two_on_a_cpu() -> None:
+    assert [windows_by_rule(queries, "cpu") for queries in (0.0, 5_000.0, 1e6)] == [2] * 3
+    for queries in (227.0, 3_100.0):
+        assert abs(windows_by_rule(queries, "cuda") * queries - STEP_QUERIES) <= queries / 2
+    assert windows_by_rule(1e6, "cuda") == 1
+    assert windows_by_rule(0.0, "cuda") == STEP_QUERIES
 
-    assert [chosen(q, "cpu") for q in (1, 5_000, 10**6)] == [(2, 1e-3)] * 3
-    for queries in (1.0, 227.0, 3_100.0, 10**6):
-        windows, rate = chosen(queries, "cuda")
-        assert windows == max(1, round(STEP_QUERIES / queries))
-        assert rate == (2e-3 if windows > 2 else 1e-3)
-    assert chosen(227, "cuda", batch_windows=7) == (7, 2e-3)
-    assert chosen(227, "cuda", learning_rate=0.5) == (66, 0.5)
+
+def test_a_batch_that_is_given_stays() -> None:
+    data = make_world(num_actors=36, num_days=60).dataset
+    given, left = (make_config("tango", assignments=[f"batch_windows={n}", "device=cpu"]) for n in (7, 0))
+    assert resolve(given, data) == given
+    assert resolve(left, data) == replace(left, train=replace(left.train, batch_windows=2))

@@ -53,7 +53,7 @@ class Captures:
         key = len(windows), level
         self.seen[key] = self.seen.get(key, 0) + 1
         if key not in self.captured and self.seen[key] > FIRST:
-            room = {name: ceil(unit * len(windows) * STEP**level) for name, unit in self.unit.items()}
+            room = {name: 16 * ceil(unit * len(windows) * STEP**level / 16) for name, unit in self.unit.items()}
             self.captured[key] = Captured(self, Capacity(**room), windows, like, masks)
         return self.captured.get(key)
 
@@ -86,6 +86,7 @@ class Captured:
         self.of_out = torch.zeros_like(self.out)
         with _capture(self.back_graph, of.pool):
             self.of_inputs = torch.autograd.grad(self.out, self.inputs, self.of_out, allow_unused=True)
+        self.out = self.out.detach()  # what autograd kept is free for the next capture
 
     def build(self, windows: Windows) -> Block:
         """The block of these windows, in memory that the next call overwrites."""

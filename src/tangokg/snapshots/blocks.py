@@ -6,11 +6,14 @@ together by indexing, and all its sizes are known on the host, so that a GPU is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from tangokg.quads.values import Ids
 from tangokg.snapshots.ranges import expand
@@ -107,17 +110,13 @@ def build_block(
     window = owner.clamp(max=len(windows) - 1)
     entity = rows.entity.index_select(0, row)
     first = (stop - start).cumsum(0) - (stop - start)  # (W,) where each window's rows begin
-    intervals = []
-    for back in range(history, 0, -1):
-        filled = (
-            (capacity.objects, capacity.others, capacity.edges, capacity.changes)
-            if capacity
-            else _filled(timeline, windows.known_on_host - back)
-        )
-        if sum(filled):
-            place = first, rows.place[back - 1]
-            intervals.append(_interval(timeline, windows, back, place, len(row) - 1, filled))
-    block = Block(entity, window, owner * n + entity, borders, tuple(intervals), n)
+    backs = range(history, 0, -1)
+    if capacity:
+        rooms = [_Room(capacity.objects, capacity.others, capacity.edges, capacity.changes)] * history
+    else:  # the first intervals may be nobody's
+        rooms = [room for back in backs if sum(room := _Room(*_filled(timeline, windows.known_on_host - back)))]
+    intervals = _Pieces(timeline, windows, rooms).intervals(first, rows.place, len(row) - 1) if rooms else ()
+    block = Block(entity, window, owner * n + entity, borders, intervals, n)
     return block if extra is None else _with_rows(block, extra)
 
 
@@ -131,68 +130,117 @@ def _with_rows(block: Block, extra: Tensor) -> Block:
     return Block(key % block.num_entities, key // block.num_entities, key, borders, intervals, block.num_entities)
 
 
-def _interval(
-    timeline: Timeline,
-    windows: Windows,
-    back: int,
-    place: tuple[Tensor, Tensor],
-    nobody: int,
-    room: tuple[int, int, int, int],
-) -> Interval:
-    """The interval that begins ``back`` snapshots before the end of each window's history.
+class _Room(NamedTuple):
+    """How much there is room for in an interval."""
 
-    ``place`` says where each window's rows begin in the block, and where among them a touched entity stands; ``nobody``
-    is the block's row for what is left of the ``room``.
+    objects: int
+    others: int
+    edges: int
+    changes: int
+
+
+class _Runs(NamedTuple):
+    """Concatenated runs of rows: for each its place in the whole, its piece, its place there and in the timeline."""
+
+    at: Tensor
+    piece: Tensor
+    local: Tensor
+    row: Tensor  # 0 where the piece is what is left of the room
+    filled: Tensor  # whether it is not
+    first: Tensor  # where each piece begins
+
+
+class _Pieces:
+    """The snapshots of all windows in all intervals, the oldest interval first; all intervals are numbered at once.
+
+    A piece is what one window has in one interval, and after the windows of each interval comes what is left of its
+    room: I (W + 1) pieces.
     """
-    active, (objects, others, edges, changes) = timeline.active, room
-    snapshot = windows.known - back  # (W,); negative: this window has no such interval
-    there = snapshot >= 0
-    j = snapshot.clamp(min=0)
 
-    def runs(offset: Tensor, total: int) -> tuple[Tensor, Tensor]:
-        start = offset.index_select(0, j)
-        return expand(start, torch.where(there, offset.index_select(0, j + 1), start), total)
+    def __init__(self, timeline: Timeline, windows: Windows, rooms: list[_Room]) -> None:
+        self.timeline, self.windows, self.rooms = timeline, windows, rooms
+        self.device = windows.known.device
+        back = torch.arange(len(rooms), 0, -1, device=self.device)[:, None]  # (I, 1)
+        snapshot = pad(windows.known - back, (0, 1), value=-1)  # (I, W + 1); negative: there is no such interval
+        self.there, self.j = snapshot >= 0, snapshot.clamp(min=0)
 
-    end = windows.t if back == 1 else timeline.t.index_select(0, (j + 1).clamp(max=len(timeline) - 1))
-    dt = torch.where(there, end - timeline.t.index_select(0, j), 0.0)  # (W,)
-    row, owner = runs(active.offset, objects + others)
-    w = owner.clamp(max=len(windows) - 1)
-    own = torch.where(there, active.offset.index_select(0, j + 1) - active.offset.index_select(0, j), 0)  # (W,)
-    own_objects = torch.where(there, active.num_objects.index_select(0, j), 0)
-    begin, begin_objects = own.cumsum(0) - own, own_objects.cumsum(0) - own_objects
-    # Objects of all windows come first: the number of a row is where it stands among those, or among the others.
-    at = torch.arange(objects + others, device=row.device)  # one window after the other
-    local = at - begin.index_select(0, w)
-    as_object = begin_objects.index_select(0, w) + local
-    as_other = objects + at - (begin_objects + own_objects).index_select(0, w)
-    number = torch.where(local < own_objects.index_select(0, w), as_object, as_other)
-    number = torch.where(owner < len(windows), number, objects + others)  # what is left over gets the one beyond
-    rows = at.new_full((objects + others + 1,), nobody)
-    rows.scatter_(0, number, place[0].index_select(0, w) + place[1].index_select(0, row))
-    lengths = dt.new_zeros(objects + others + 1).scatter_(0, number, dt.index_select(0, w))
+    def intervals(self, first: Tensor, place: Tensor, nobody: int) -> tuple[Interval, ...]:
+        """``first`` says where each window's rows begin in the block, ``place`` where among them a touched entity is;
+        ``nobody`` is the block's row for what is left of the room.
+        """
+        wide = len(self.windows) + 1
+        run = self._runs(self.timeline.active.offset, [room.objects + room.others for room in self.rooms])
+        interval, window = run.piece // wide, (run.piece % wide).clamp(max=wide - 2)
+        number = self._numbers(run, interval)
+        sizes = [room.objects + room.others + 1 for room in self.rooms]  # with one beyond, for what is left over
+        slot = number + self._each(accumulate(sizes[:-1], initial=0))[interval]
+        rows = slot.new_full((sum(sizes),), nobody)
+        rows.scatter_(0, slot, first[window] + place[len(self.rooms) - 1 - interval, run.row])
+        dt = self._lengths()  # (I, W)
+        lengths = dt.new_zeros(sum(sizes)).scatter_(0, slot, dt[interval, window])
+        of_edges, of_changes = self.timeline.graph_edges
+        edges = self._join(run.first, number, self.timeline.offset, of_edges, [r.edges for r in self.rooms])
+        changes = self._join(
+            run.first, number, self.timeline.change_offset, of_changes, [r.changes for r in self.rooms]
+        )
+        columns = zip(self.rooms, rows.split(sizes), edges, changes, lengths.split(sizes), dt, strict=True)
+        return tuple(
+            Interval(own[:-1], room.objects, of_edges, of_changes, torch.cat([length[:-1], of_windows]))
+            for room, own, of_edges, of_changes, length, of_windows in columns
+        )
 
-    def join(offset: Tensor, total: int, whole: Edges) -> Edges:
-        """The edges of all windows; those beyond what is filled have weight 0."""
-        edge, owner = runs(offset, total)
-        filled = owner < len(windows)
-        start = torch.where(filled, begin.index_select(0, owner.clamp(max=len(windows) - 1)), 0)
+    def _runs(self, offset: Tensor, rooms: list[int]) -> _Runs:
+        """The rows ``offset[j] .. offset[j + 1]`` of all pieces, and what is left of the rooms."""
+        start = offset[self.j]  # (I, W + 1)
+        length = torch.where(self.there, offset[self.j + 1] - start, 0)
+        length[:, -1] = self._each(rooms) - length.sum(1)
+        after, at = length.flatten().cumsum(0), torch.arange(sum(rooms), device=self.device)
+        piece, first = torch.searchsorted(after, at, right=True), after - length.flatten()
+        local, filled = at - first[piece], self.there.flatten()[piece]
+        return _Runs(at, piece, local, (start.flatten()[piece] + local) * filled, filled, first)
+
+    def _numbers(self, run: _Runs, interval: Tensor) -> Tensor:
+        """The number of each row in its interval: objects of all windows come first, then the others of all windows.
+
+        What is left over gets the one beyond.
+        """
+        own = torch.where(self.there, self.timeline.active.num_objects[self.j], 0)  # (I, W + 1)
+        before = (own.cumsum(1) - own).flatten()[run.piece]  # objects of windows before
+        own = own.flatten()[run.piece]
+        objects, others = (self._each(room[kind] for room in self.rooms)[interval] for kind in (0, 1))
+        within = run.at - run.first.view_as(self.j)[:, 0][interval]  # place in the interval, window after window
+        number = torch.where(run.local < own, before + run.local, objects + within - before - own)
+        return torch.where(run.filled, number, objects + others)
+
+    def _lengths(self) -> Tensor:
+        """(I, W) how long each interval is for each window; the last of them ends at the target time."""
+        j, t = self.j[:, :-1], self.timeline.t
+        end = torch.cat([t[(j[:-1] + 1).clamp(max=len(t) - 1)], self.windows.t[None]])
+        return torch.where(self.there[:, :-1], end - t[j], 0.0)
+
+    def _join(self, first: Tensor, number: Tensor, offset: Tensor, whole: Edges, rooms: list[int]) -> list[Edges]:
+        """The edges of each interval, in its numbering; those beyond what is filled have weight 0."""
+        run = self._runs(offset, rooms)
+        start = first[run.piece] * run.filled
 
         def pick(column: Tensor) -> Tensor:
-            return column.index_select(0, edge) * filled
+            return column.index_select(0, run.row) * run.filled
 
         def renumber(end: Tensor) -> Tensor:
-            return (number.index_select(0, start + pick(end)) * filled).to(end.dtype)
+            return (number.index_select(0, start + pick(end)) * run.filled).to(end.dtype)
 
-        def joined(e: Edges) -> Edges:
-            return Edges(renumber(e.s), pick(e.r), renumber(e.o), pick(e.weight), tuple(joined(one) for one in e.by))
+        def joined(e: Edges) -> list[Edges]:
+            columns = (renumber(e.s), pick(e.r), renumber(e.o), pick(e.weight))
+            each = zip(*(column.split(rooms) for column in columns), strict=True)
+            orders = zip(*map(joined, e.by), strict=True) if e.by else [()] * len(rooms)
+            return [Edges(s, r, o, weight, by) for (s, r, o, weight), by in zip(each, orders, strict=True)]
 
         return joined(whole)
 
-    of_edges, of_changes = timeline.graph_edges
-    return Interval(
-        rows=rows[:-1],
-        num_objects=objects,
-        edges=join(timeline.offset, edges, of_edges),
-        changes=join(timeline.change_offset, changes, of_changes),
-        dt=torch.cat([lengths[:-1], dt]),
-    )
+    def _each(self, values: Iterable[int]) -> Tensor:
+        """(I,) a number for each interval, made on the GPU where they are evenly spaced, as those of a capacity are."""
+        first, *rest = values
+        step = rest[0] - first if rest else 0
+        if all(value == first + (i + 1) * step for i, value in enumerate(rest)):
+            return torch.arange(len(rest) + 1, device=self.device) * step + first
+        return torch.tensor([first, *rest], device=self.device)

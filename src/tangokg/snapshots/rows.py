@@ -113,12 +113,12 @@ class WindowRows:
     """The entities touched in the last k snapshots before each possible end of a history, made once by sorting.
 
     A window that knows n snapshots has the rows ``offset[n] .. offset[n + 1]`` of ``entity``, ascending. Row a of
-    :class:`ActiveRows`, of snapshot j, stands at ``place[b - 1][a]`` among the rows of the window that knows j + b.
+    :class:`ActiveRows`, of snapshot j, stands at ``place[b - 1, a]`` among the rows of the window that knows j + b.
     """
 
     entity: Tensor  # (U,)
     offset: Tensor  # (T + 2,)
-    place: tuple[Tensor, ...]  # (A,) for each b = 1 .. k
+    place: Tensor  # (k, A)
     sizes: Ids  # (T + 1,) on the host: rows of each window
 
 
@@ -130,10 +130,10 @@ def window_rows(timeline: Timeline, history: int) -> WindowRows:
     key, inverse = torch.unique(torch.cat(keys), return_inverse=True)
     offset = torch.searchsorted(key, torch.arange(last + 2, device=key.device) * n)
     ends = torch.searchsorted(key, torch.arange(last + history + 1, device=key.device) * n)
-    place = inverse.view(history, -1)
+    back = torch.arange(1, history + 1, device=key.device)[:, None]
     return WindowRows(
         entity=key % n,
         offset=offset,
-        place=tuple(place[b - 1] - ends.index_select(0, j + b) for b in range(1, history + 1)),
+        place=inverse.view(history, -1) - ends[j + back],
         sizes=offset.diff().cpu().numpy(),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tangokg.models import MODELS
 
 SCHEMA = 1  # of config.toml and the run folder around it
 DEVICES = ("auto", "cpu", "cuda")
-STEP_QUERIES = 15_000  # of a step on a GPU: more of them are no faster, and WIKI then learns less (docs/decisions.md)
+STEP_QUERIES = 10_000  # of a step on a GPU (docs/decisions.md)
 PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
 
 
@@ -21,10 +21,10 @@ PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
 class TrainSettings:
     """How weights are fitted; every model uses the same loop."""
 
-    epochs: int = 60  # at most
+    epochs: int = 100  # at most
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
-    learning_rate: float = 0.0  # of Adam; 0: 0.001 for up to two windows a step, 0.002 for more
-    batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, about 15,000 queries on a GPU
+    learning_rate: float = 1e-3  # of Adam, whatever the batch
+    batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, about 10,000 queries on a GPU
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     weight_decay: float = 0.0  # of Adam
     device: str = "auto"  # cpu, cuda, or auto: cuda where there is one
@@ -35,7 +35,9 @@ class TrainSettings:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ConfigError(f"epochs must be at least 1, found {self.epochs}.")
-        for name in ("patience", "learning_rate", "batch_windows", "clip", "weight_decay", "checkpoint_seconds"):
+        if self.learning_rate <= 0:
+            raise ConfigError(f"learning_rate must be above 0, found {self.learning_rate}.")
+        for name in ("patience", "batch_windows", "clip", "weight_decay", "checkpoint_seconds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
         choices = {"device": DEVICES, "precision": PRECISIONS}
@@ -44,12 +46,9 @@ class TrainSettings:
                 raise ConfigError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}.")
 
 
-def by_rule(train: TrainSettings, queries_a_window: float, device_type: str) -> TrainSettings:
-    """The settings with values in place of what was left to the rule: the batch of windows, and its learning rate."""
-    fitting = max(1, round(STEP_QUERIES / max(queries_a_window, 1.0)))
-    windows = train.batch_windows or (2 if device_type == "cpu" else fitting)
-    rate = train.learning_rate or (1e-3 if windows <= 2 else 2e-3)
-    return replace(train, batch_windows=windows, learning_rate=rate)
+def windows_by_rule(queries_a_window: float, device_type: str) -> int:
+    """How many windows make a step where nobody says: enough to keep a GPU busy; on a CPU two, as more are no gain."""
+    return 2 if device_type == "cpu" else max(1, round(STEP_QUERIES / max(queries_a_window, 1.0)))
 
 
 @dataclass(frozen=True)
