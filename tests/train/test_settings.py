@@ -15,7 +15,7 @@ from tangokg.models import MODELS
 from tangokg.models.tango import TangoSettings
 from tangokg.quads.world import make_world
 from tangokg.train import RunConfig, TrainSettings, load_config, make_config, resolve
-from tangokg.train.settings import STEP_QUERIES, windows_by_rule
+from tangokg.train.settings import STEP_QUERIES, by_rule
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -100,7 +100,7 @@ def test_an_assignment_that_is_wrong_says_why(assignment: str, text: str) -> Non
     [
         ({"epochs": 0}, "epochs must be at least 1, found 0"),
         ({"batch_windows": -1}, "batch_windows must not be negative"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"learning_rate": -0.1}, "learning_rate must not be negative"),
         ({"patience": -1}, "patience must not be negative"),
         ({"clip": -0.1}, "clip must not be negative"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative"),
@@ -114,16 +114,23 @@ def test_impossible_training_settings_are_refused(values: dict[str, Any], text: 
         replace(TrainSettings(), **values)
 
 
-def test_windows_by_rule_make_steps_of_one_size_on_a_gpu_and_are_two_on_a_cpu() -> None:
-    assert [windows_by_rule(queries, "cpu") for queries in (0.0, 5_000.0, 1e6)] == [2] * 3
+def test_steps_by_rule_are_of_one_size_on_a_gpu_and_two_windows_on_a_cpu() -> None:
+    def chosen(queries: float, device: str, **given: Any) -> tuple[int, float]:
+        train = by_rule(TrainSettings(**given), queries, device)
+        return train.batch_windows, train.learning_rate
+
+    assert [chosen(queries, "cpu") for queries in (0.0, 5_000.0, 1e6)] == [(2, 1e-3)] * 3
     for queries in (227.0, 3_100.0):
-        assert abs(windows_by_rule(queries, "cuda") * queries - STEP_QUERIES) <= queries / 2
-    assert windows_by_rule(1e6, "cuda") == 1
-    assert windows_by_rule(0.0, "cuda") == STEP_QUERIES
+        windows, rate = chosen(queries, "cuda")
+        assert abs(windows * queries - STEP_QUERIES) <= queries / 2
+        assert rate == 2e-3
+    assert chosen(1e6, "cuda") == (1, 1e-3)
+    assert chosen(1e6, "cuda", batch_windows=7) == (7, 2e-3)
+    assert chosen(1e6, "cuda", batch_windows=7, learning_rate=0.5) == (7, 0.5)
 
 
 def test_a_batch_that_is_given_stays() -> None:
     data = make_world(num_actors=36, num_days=60).dataset
     given, left = (make_config("tango", assignments=[f"batch_windows={n}", "device=cpu"]) for n in (7, 0))
-    assert resolve(given, data) == given
-    assert resolve(left, data) == replace(left, train=replace(left.train, batch_windows=2))
+    assert resolve(given, data).train.batch_windows == 7
+    assert resolve(left, data) == replace(left, train=replace(left.train, batch_windows=2, learning_rate=1e-3))

@@ -11,6 +11,9 @@ turns in one process; times are medians.
 """
 
 COMPARED = """
+The windows a step are those that training takes by itself on that device; what they do to validation MRR stands in
+[decisions](decisions.md).
+
 For scale: the code that the authors of TANGO published takes about 510 s an epoch on ICEWS18 and 120 s on YAGO on one
 NVIDIA H200, and 5,090 s and 2,273 s on two CPU cores, its own reading of the data included.
 """
@@ -61,8 +64,12 @@ tango bench growth --out benchmarks/results/growth-cpu.json
 tango bench gradients --out benchmarks/results/gradients-cpu.json
 tango bench evaluate --data ICEWS18 --out benchmarks/results/evaluate-icews18-cpu.json
 tango bench load --out benchmarks/results/load-cpu.json
+tango bench step --data ICEWS18 --device cuda --set epochs=5 --set precision=tf32 --out benchmarks/results/step-icews18-gpu.json
+tango bench evaluate --data ICEWS18 --device cuda --set repeats=5 --out benchmarks/results/evaluate-icews18-gpu.json
 tango bench --page benchmarks/results
 ```
+
+The other sets likewise, by their names.
 
 Each is also a script in `benchmarks/`. `tango bench --list` shows what can be asked.
 """

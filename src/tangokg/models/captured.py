@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -34,8 +35,8 @@ class Captures:
         self.move, self.parameters = move, parameters
         self.at = [tensor.data_ptr() for tensor in parameters]
         self.pool = torch.cuda.graph_pool_handle()
-        self.seen: dict[tuple[int, int], int] = {}
-        self.captured: dict[tuple[int, int], Captured] = {}
+        self.seen: Counter[tuple[int, int, int]] = Counter()
+        self.captured: dict[tuple[int, int, int], Captured] = {}
         self.turn = 0  # the graphs share their memory: what one computed is gone when the next is replayed
         every = needed(timeline, Windows(*_every(timeline)), self.history)
         self.unit = {name: max(1.0, size / len(timeline)) for name, size in asdict(every).items()}  # of a window
@@ -46,12 +47,12 @@ class Captures:
         return timeline is self.timeline and same
 
     def find(self, windows: Windows, like: Tensor, masks: int) -> Captured | None:
-        """The graphs for windows of this size; None where there are none yet."""
+        """The graphs for windows of this size and ``masks`` for each graph; None where there are none yet."""
         need = asdict(needed(self.timeline, windows, self.history))
         share = max(need[name] / (self.unit[name] * len(windows)) for name in need)
         level = ceil(log(share, STEP) - 1e-9)
-        key = len(windows), level
-        self.seen[key] = self.seen.get(key, 0) + 1
+        key = len(windows), level, masks
+        self.seen[key] += 1
         if key not in self.captured and self.seen[key] > FIRST:
             room = {name: 16 * ceil(unit * len(windows) * STEP**level / 16) for name, unit in self.unit.items()}
             self.captured[key] = Captured(self, Capacity(**room), windows, like, masks)

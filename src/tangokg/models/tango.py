@@ -133,7 +133,7 @@ class Tango(Model):
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
             block = build_block(timeline, windows, self.settings.history, new.key)
-        elif captured := self._captured(timeline, windows, generator):
+        elif captured := self._captured(timeline, windows, relations, generator):
             block = captured.build(windows)
         else:
             block = build_block(timeline, windows, self.settings.history)
@@ -147,7 +147,9 @@ class Tango(Model):
             z, factor = self._move(z, block, relations, masks, self.derivative.tensors())
         return Encoded(States(base, factor, z, block), relations, timeline, windows)
 
-    def _captured(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None) -> Captured | None:
+    def _captured(
+        self, timeline: Timeline, windows: Windows, relations: Tensor, generator: torch.Generator | None
+    ) -> Captured | None:
         """Graphs for a training step over windows of this size, where they serve and are there."""
         method = self.settings.method()
         fits = method.solver in TABLEAUS and method.gradient == "direct" and len(windows) > 0
@@ -157,7 +159,7 @@ class Tango(Model):
         if self._captures is None or not self._captures.serve(timeline, parameters):
             self._captures = Captures(timeline, self.settings.history, self._move, parameters)
         masked = self.settings.layers if generator is not None and self.settings.dropout else 0
-        return self._captures.find(windows, self.relations, masked)
+        return self._captures.find(windows, relations, masked)
 
     def _move(
         self, z: Tensor, block: Block, relations: Tensor, masks: Tensor, tensors: tuple[Tensor, ...]
@@ -165,15 +167,13 @@ class Tango(Model):
         """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
         method, time_unit = self.settings.method(), self.settings.step_time / self.gap.double()
         longest = self.settings.reach * self.longest_gap if self.settings.reach else torch.inf
-        factor = z.new_ones(
-            len(block.intervals[0].dt) - len(block.intervals[0].rows) if block.intervals else len(block)
-        )
+        factor = z.new_ones(len(block))
         shares = self.derivative.share_masks(masks, block.intervals)
         for interval, own in zip(block.intervals, shares, strict=True):
             field = self.derivative.bind(interval, relations, time_unit, own, longest, tensors)
-            alone = z.new_ones(len(factor), z.shape[1])  # an entity without edges, one for each window
+            alone = z.new_ones(len(block), z.shape[1])  # an entity without edges, one for each window
             moved = solve(field, torch.cat([z.index_select(0, interval.rows), alone]), 0.0, 1.0, method)
-            touched, grown = moved.split([len(interval.rows), len(factor)])
+            touched, grown = moved.split([len(interval.rows), len(block)])
             grown = grown[:, 0].detach()  # (W,)
             z = (z * grown.index_select(0, block.window)[:, None]).index_copy(0, interval.rows, touched)
             z, factor = self._of_length_one(z), factor * grown

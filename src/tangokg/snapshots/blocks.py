@@ -99,12 +99,13 @@ def build_block(
 ) -> Block:
     """Join windows over their last ``history`` known snapshots; ``extra`` are keys of further rows that are wanted.
 
-    With a ``capacity`` no tensor depends on the host: the block is a function of ``windows.known`` and ``windows.t`` on
-    the device alone, but for its ``borders``.
+    With a ``capacity`` nothing depends on the host: the block is a function of ``windows.known`` and ``windows.t`` on
+    the device alone, and its ``borders`` are left at 0.
     """
     history = min(history, len(timeline))
     n, rows = timeline.num_entities, timeline.window_rows(history)
-    borders = [0] if capacity else [0, *accumulate(rows.sizes[windows.known_on_host].tolist())]
+    sizes = [0] * len(windows) if capacity else rows.sizes[windows.known_on_host].tolist()
+    borders = [0, *accumulate(sizes)]
     start, stop = (rows.offset.index_select(0, windows.known + i) for i in (0, 1))
     row, owner = expand(start, stop, capacity.rows if capacity else borders[-1])
     window = owner.clamp(max=len(windows) - 1)

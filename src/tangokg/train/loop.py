@@ -22,7 +22,7 @@ from tangokg.snapshots.windows import queries_at, windows_at
 from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.devices import choose_device, make_fabric
 from tangokg.train.memory import check_memory, keep_freed_memory
-from tangokg.train.settings import RunConfig, TrainSettings, windows_by_rule
+from tangokg.train.settings import RunConfig, TrainSettings, by_rule
 from tangokg.train.signals import Interrupted, stopping
 
 REPORT_SECONDS = 0.25  # at least this long between two reports within an epoch
@@ -59,12 +59,9 @@ class Material:
 
 
 def resolve(config: RunConfig, dataset: Dataset) -> RunConfig:
-    """The config with what is left to a rule, the batch of windows, replaced by its value for this data and device."""
-    if config.train.batch_windows:
-        return config
+    """The config with every setting that is left to a rule replaced by its value for this data and device."""
     queries = 2 * len(dataset.train) / max(1, len(np.unique(dataset.train.t)))
-    windows = windows_by_rule(queries, choose_device(config.train.device).type)
-    return replace(config, train=replace(config.train, batch_windows=windows))
+    return replace(config, train=by_rule(config.train, queries, choose_device(config.train.device).type))
 
 
 def build_model(config: RunConfig, train: Timeline) -> Model:

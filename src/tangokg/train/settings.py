@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class TrainSettings:
 
     epochs: int = 100  # at most
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
-    learning_rate: float = 1e-3  # of Adam, whatever the batch
+    learning_rate: float = 0.0  # of Adam; 0: 0.001 for one or two windows a step, 0.002 for more
     batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, about 10,000 queries on a GPU
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     weight_decay: float = 0.0  # of Adam
@@ -35,9 +35,7 @@ class TrainSettings:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ConfigError(f"epochs must be at least 1, found {self.epochs}.")
-        if self.learning_rate <= 0:
-            raise ConfigError(f"learning_rate must be above 0, found {self.learning_rate}.")
-        for name in ("patience", "batch_windows", "clip", "weight_decay", "checkpoint_seconds"):
+        for name in ("patience", "learning_rate", "batch_windows", "clip", "weight_decay", "checkpoint_seconds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
         choices = {"device": DEVICES, "precision": PRECISIONS}
@@ -46,9 +44,15 @@ class TrainSettings:
                 raise ConfigError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}.")
 
 
-def windows_by_rule(queries_a_window: float, device_type: str) -> int:
-    """How many windows make a step where nobody says: enough to keep a GPU busy; on a CPU two, as more are no gain."""
-    return 2 if device_type == "cpu" else max(1, round(STEP_QUERIES / max(queries_a_window, 1.0)))
+def by_rule(train: TrainSettings, queries_a_window: float, device_type: str) -> TrainSettings:
+    """The settings with values in place of what was left to the rule: the batch of windows, and its learning rate.
+
+    A GPU gets as many windows as keep it busy, a CPU two, as more are no gain there.
+    """
+    busy = max(1, round(STEP_QUERIES / max(queries_a_window, 1.0)))
+    windows = train.batch_windows or (2 if device_type == "cpu" else busy)
+    rate = train.learning_rate or (1e-3 if windows <= 2 else 2e-3)
+    return replace(train, batch_windows=windows, learning_rate=rate)
 
 
 @dataclass(frozen=True)
