@@ -146,3 +146,13 @@ def test_a_touched_row_hides_its_embedding() -> None:
     own = torch.autograd.grad(states.scores(query[: len(only)], only).sum(), base)[0]
     assert all((own[e] == 0).all() == (e in touched) for e in range(N))
     assert grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("rows", [0, 10**6])
+def test_many_touched_entities_are_worth_writing_states_out(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the real choice
+    states, queries, _ = make_states([4, 7, 2])
+    layout = states._layout(queries)
+    many = replace(layout, parts=[replace(part, rows=slice(0, rows)) for part in layout.parts])
+    assert many.by_window(states.base) == (rows > 0)
+    assert replace(many, room=2**30).by_window(states.base)  # of which a GPU has plenty

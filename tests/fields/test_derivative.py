@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
@@ -10,6 +12,7 @@ from conftest import N, R, equal, make_timeline
 from tangokg.fields import Derivative, TangoField
 from tangokg.fields.fused import FusedField
 from tangokg.fields.masks import dropout_mask
+from tangokg.fields.records import Record, evaluate_with_gradient
 from tangokg.snapshots.blocks import build_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import windows_at
@@ -120,22 +123,21 @@ def test_the_gradient_of_every_input_is_that_of_autograd(
     layers: int, w: float, identity: bool, dropout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     derivative = Derivative(D, layers, w, dropout, identity, generator(layers)).double()
-    timeline, gradients = make_timeline(1), []
-    for fused in (Derivative.fused, False):
-        monkeypatch.setattr(Derivative, "fused", fused)
-        windows = windows_at(timeline, torch.tensor([J + 1, 2]))
-        interval = build_block(timeline, windows, 1).intervals[0]
-        z = torch.randn(interval.num_rows, D, dtype=torch.float64, generator=generator(2), requires_grad=True)
-        h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7), requires_grad=True)
-        (masks,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, generator(3)), [interval])
-        dz = derivative.bind(interval, h_rel, UNIT, masks)(0.0, z)
-        look = torch.randn(dz.shape, dtype=torch.float64, generator=generator(4))
-        leaves = {"z": z, "relations": h_rel, **dict(derivative.named_parameters())}
-        found = torch.autograd.grad(dz, tuple(leaves.values()), look, materialize_grads=True, allow_unused=True)
-        gradients.append(dict(zip(leaves, found, strict=True)))
-    for name, expected in gradients[1].items():
-        assert equal(gradients[0][name], expected), name
-        assert expected.abs().max() > 0 or (name == "w_trans" and not w), name
+    timeline = make_timeline(1)
+    interval = build_block(timeline, windows_at(timeline, torch.tensor([J + 1, 2])), 1).intervals[0]
+    z = torch.randn(interval.num_rows, D, dtype=torch.float64, generator=generator(2), requires_grad=True)
+    h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7), requires_grad=True)
+    (masks,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, generator(3)), [interval])
+    written = evaluate_with_gradient(derivative.bind(interval, h_rel, UNIT, masks), z)
+    monkeypatch.setattr(Derivative, "fused", False)
+    plain = derivative.bind(interval, h_rel, UNIT, masks)(0.0, z)  # differentiated by autograd
+    look = torch.randn(z.shape, dtype=torch.float64, generator=generator(4))
+    leaves = {"z": z, "relations": h_rel, **dict(derivative.named_parameters())}
+    given = {"materialize_grads": True, "allow_unused": True}
+    found, expected = (torch.autograd.grad(dz, tuple(leaves.values()), look, **given) for dz in (written, plain))
+    for name, a, b in zip(leaves, found, expected, strict=True):
+        assert equal(a, b), name
+        assert b.abs().max() > 0 or (name == "w_trans" and not w), name
 
 
 @pytest.mark.parametrize("solver", TABLEAUS)
@@ -157,3 +159,21 @@ def test_recorded_steps_have_the_gradient_of_autograd(solver: str, steps: int, m
     for a, b in zip(*(torch.autograd.grad(end, leaves, look) for end in (found, expected)), strict=True):
         assert equal(a, b)
         assert b.abs().max() > 0
+
+
+def test_without_a_gradient_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    derivative = Derivative(D, 2, 0.7, 0.0, True, generator()).double()
+    field, _, entity = one_interval(derivative, make_timeline())
+    alive = []
+    made = type(field).evaluate
+
+    def evaluate(self: TangoField | FusedField, z: Tensor) -> tuple[Tensor, Record]:
+        dz, record = made(self, z)  # type: ignore[arg-type]
+        alive.append(weakref.ref(record))
+        assert sum(one() is not None for one in alive) == 1
+        return dz, record
+
+    monkeypatch.setattr(type(field), "evaluate", evaluate)
+    with torch.no_grad():
+        solve(field, torch.ones(len(entity) + 1, D, dtype=torch.float64), 0.0, 1.0, Method(steps=3))
+    assert len(alive) == 12

@@ -264,3 +264,13 @@ def test_a_start_that_fails_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(TangoError, match="learning from history takes two"):
         fit(one_time, "tango-distmult", dim=4, out=tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_is_resumed_with_what_a_rule_chose_for_it(tmp_path: Path) -> None:
+    """Another device would choose otherwise; what the run began with counts."""
+    out = tmp_path / "run"
+    first = quick(make_dataset(1), out=out, batch_windows=3, learning_rate=0.02)
+    again = quick(make_dataset(1), out=out, resume=True)
+    assert again.config == first.config
+    with pytest.raises(RunError, match="batch_windows: 3 there, 4 here"):
+        quick(make_dataset(1), out=out, resume=True, batch_windows=4)

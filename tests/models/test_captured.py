@@ -8,7 +8,7 @@ from torch import Tensor
 
 from conftest import make_timeline
 from tangokg.errors import TrainingError
-from tangokg.models.captured import FIRST
+from tangokg.models.captured import FIRST, Captures
 from tangokg.models.tango import Tango, TangoSettings
 from tangokg.snapshots.windows import queries_at, windows_at
 
@@ -74,6 +74,32 @@ def test_a_step_overwritten_before_its_backward_pass_is_refused() -> None:
     with pytest.raises(TrainingError, match="before its backward"):
         first.backward()
     second.backward()
+
+
+def test_gradients_of_two_backward_passes_add_up() -> None:
+    model, timeline = make_model(True), make_timeline(1).to(torch.device("cuda"))
+    target = torch.tensor([5, 2, 7])
+    asked = windows_at(timeline, target), queries_at(timeline, target), torch.Generator("cuda")
+    for _ in range(FIRST + 1):
+        model.zero_grad()
+        model(timeline, *asked).backward()
+    once = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model(timeline, *asked).backward()
+    for name, p in model.named_parameters():
+        if name in once:
+            assert p.grad is not None
+            assert torch.allclose(p.grad, 2 * once[name], rtol=1e-4, atol=1e-7), name
+
+
+def test_where_memory_runs_out_the_plain_path_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise torch.cuda.OutOfMemoryError
+
+    monkeypatch.setattr(Captures, "find", full)
+    model = make_model(True)
+    found = losses_and_gradients(model, [[5, 2, 7]])
+    assert (model.cuda_graphs, model._captures) == (False, None)
+    assert found[0]["loss"].isfinite()
 
 
 def test_moving_the_weights_makes_new_captures() -> None:

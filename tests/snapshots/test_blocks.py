@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 import torch
 
-from conftest import N, make_timeline
+from conftest import N, make_facts, make_timeline
 from tangokg.snapshots.blocks import Block, Capacity, Interval, build_block, needed
-from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Windows, windows_at
 
 Row = tuple[int, int]  # window, entity
@@ -139,3 +139,10 @@ def test_a_block_in_more_room_than_it_needs_differs_by_rows_of_nobody_and_edges_
                 assert torch.equal(getattr(many, name)[: len(few)], getattr(few, name))
             for name in ("s", "o"):
                 assert torch.equal(getattr(many, name)[: len(few)], kept[getattr(few, name)])
+
+
+def test_a_timeline_without_snapshots_gives_a_block_without_rows() -> None:
+    timeline = build_timeline(make_facts(0).select(slice(0, 0)))
+    windows = Windows(torch.tensor([0, 0]), torch.tensor([1.0, 2.0], dtype=torch.float64))
+    block = build_block(timeline, windows, 3)
+    assert (len(block), len(block.key), block.intervals) == (2, 0, ())

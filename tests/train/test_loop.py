@@ -78,6 +78,11 @@ def test_early_stopping_keeps_the_best_epoch(monkeypatch: pytest.MonkeyPatch) ->
         assert torch.equal(tensor, model.state_dict()[name]), name
 
 
+def test_training_does_not_stop_before_twice_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "examine", Scripted(*range(9, 0, -1)))
+    assert fit(make_dataset(1), make_config(epochs=8, patience=3))[1].epoch == 6
+
+
 def test_patience_zero_never_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "examine", Scripted(*range(9, 0, -1)))
     assert fit(make_dataset(1), make_config(epochs=8))[1].epoch == 8

@@ -15,7 +15,7 @@ from tangokg.models import MODELS
 from tangokg.models.tango import TangoSettings
 from tangokg.quads.world import make_world
 from tangokg.train import RunConfig, TrainSettings, load_config, make_config, resolve
-from tangokg.train.settings import STEP_QUERIES, by_rule
+from tangokg.train.settings import EPOCH_STEPS, STEP_QUERIES, STEP_SCORES, by_rule
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -114,19 +114,27 @@ def test_impossible_training_settings_are_refused(values: dict[str, Any], text: 
         replace(TrainSettings(), **values)
 
 
-def test_steps_by_rule_are_of_one_size_on_a_gpu_and_two_windows_on_a_cpu() -> None:
-    def chosen(queries: float, device: str, **given: Any) -> tuple[int, float]:
-        train = by_rule(TrainSettings(**given), queries, device)
-        return train.batch_windows, train.learning_rate
+def chosen(queries: int, snapshots: int, device: str, num_entities: int = 100, **given: Any) -> tuple[int, float]:
+    train = by_rule(TrainSettings(**given), queries, snapshots, num_entities, device)
+    return train.batch_windows, train.learning_rate
 
-    assert [chosen(queries, "cpu") for queries in (0.0, 5_000.0, 1e6)] == [(2, 1e-3)] * 3
-    for queries in (227.0, 3_100.0):
-        windows, rate = chosen(queries, "cuda")
-        assert abs(windows * queries - STEP_QUERIES) <= queries / 2
-        assert rate == 2e-3
-    assert chosen(1e6, "cuda") == (1, 1e-3)
-    assert chosen(1e6, "cuda", batch_windows=7) == (7, 2e-3)
-    assert chosen(1e6, "cuda", batch_windows=7, learning_rate=0.5) == (7, 0.5)
+
+def test_a_step_by_rule_is_two_windows_on_a_cpu_and_what_keeps_a_gpu_busy() -> None:
+    assert {chosen(queries, 100, "cpu") for queries in (0, 1, 10**9)} == {(2, 1e-3)}
+    windows, rate = chosen(227 * 3243, 3243, "cuda")
+    assert abs(windows * 227 - STEP_QUERIES) <= 227 / 2
+    assert rate == 2e-3
+    assert chosen(10**9, 100, "cuda") == (1, 1e-3)
+    assert chosen(10**9, 100, "cuda", batch_windows=7) == (7, 2e-3)
+    assert chosen(10**9, 100, "cuda", batch_windows=7, learning_rate=0.5) == (7, 0.5)
+
+
+def test_a_step_by_rule_leaves_some_steps_to_an_epoch_and_room_for_the_scores() -> None:
+    for snapshots in (1, 10, 144, 1000):
+        windows, _ = chosen(snapshots, snapshots, "cuda")
+        assert windows == 1 or snapshots / windows >= EPOCH_STEPS * 0.9
+    windows, _ = chosen(100 * 1000, 1000, "cuda", num_entities=10**6)
+    assert windows * 100 * 10**6 <= STEP_SCORES * 1.2
 
 
 def test_a_batch_that_is_given_stays() -> None:

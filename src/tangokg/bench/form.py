@@ -26,6 +26,7 @@ import torch
 
 from tangokg.errors import DataError
 from tangokg.train.checkpoint import write_atomically
+from tangokg.train.provenance import commit
 
 SCHEMA = 1
 KEYS = ("schema", "benchmark", "asked", "figures", "rows", "kind", "device", "threads", "versions", "commit", "date")
@@ -63,7 +64,7 @@ def make_result(
             "torch": str(torch.__version__),
             "tangokg": import_module("tangokg").__version__,
         },
-        "commit": _commit(),
+        "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
     }
 
@@ -102,15 +103,6 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("schema") != SCHEMA or any(key not in found for key in KEYS):
         raise DataError(f"{path}: expected a result of schema {SCHEMA} with {', '.join(KEYS)}. Measure it again.")
     return found
-
-
-def _commit() -> str | None:
-    """The commit of the source tree, where there is one."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    with suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-        return (done.stdout.strip() or None) if done.returncode == 0 else None
-    return None
 
 
 # Time

@@ -173,8 +173,8 @@ def _which_gradient(result: Result) -> str:
         f"gently.",
         f"`irdm` keeps the states at its nodes, {memory('irdm', many)} with {all_of_them}, at {slower('irdm', many)} "
         f"times the time of `direct`, and interpolates between them: {off('irdm')}, here {less} than "
-        f"`adjoint`. It never integrates the state back, which is what fails where states shrink fast: there "
-        f"it is the one to take when memory is short, as the paper does. More nodes bring it nearer.",
+        f"`adjoint`. It never integrates the state back, which the paper gives as its reason: a state that shrinks "
+        f"fast cannot be integrated back. That case was not measured here. More nodes bring it nearer.",
     ]
     return "\n".join(_fill(item, "- ") for item in items) + "\n"
 

@@ -66,7 +66,7 @@ def measure(
     }
     asked = {"data": data, "model": config.model, "settings": list(settings), "batch_windows": size}
     asked |= {"precision": config.train.precision, "repeats": repeats, "epochs": epochs, "snapshots": snapshots}
-    asked |= {key: getattr(config.settings, key) for key in ("dim", "layers", "history")}
+    asked |= {key: getattr(config.settings, key) for key in ("dim", "layers", "history", "transition", "solver")}
     return make_result("step", asked, figures=figures, rows=parts.rows(), device=device)
 
 

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from tangokg.fields.masks import dropout
 
+ALL_LABELS = 2_000  # contracted at once, whether a batch has them or not
+
 
 class Decoder(nn.Module, ABC):
     """Any score that is linear in the candidate: score(s, r, o) = query(h_s, h_r) · h_o."""
@@ -35,7 +37,8 @@ class DistMult(Decoder):
 class TuckER(Decoder):
     r"""TuckER: :math:`\mathcal W \times_1 h_s \times_2 h_r \times_3 h_o`, with its authors' batch normalisations.
 
-    The core is contracted with each *distinct* relation of the batch, once: U (D, D) matrices, not B.
+    The core is contracted with each *distinct* relation of the batch, once: U (D, D) matrices, not B. A GPU contracts
+    all of them where they are fewer than the queries.
     Dropout falls on the subject before and on the query after the contraction.
     """
 
@@ -48,7 +51,7 @@ class TuckER(Decoder):
 
     def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
         x = dropout(self.norm_in(h_s), self.dropout, generator)  # (B, D)
-        if h_rel.is_cuda and len(h_rel) <= len(r):  # about as many as are distinct; a GPU need not be asked which
+        if h_rel.is_cuda and len(h_rel) <= min(len(r), ALL_LABELS):  # nearly all occur; the GPU is not asked which
             distinct, group = h_rel, r
         else:
             label, group = torch.unique(r, return_inverse=True)  # (U,), (B,)

@@ -233,7 +233,8 @@ class _Scores(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         query, base, touched = ctx.saved_tensors
         width = ctx.layout.width(base) if ctx.layout.by_window(base) else len(base)
-        return (*_backward(pad(grad, (0, width - len(base))).clone(), query, base, touched, ctx.layout), None)
+        grad = pad(grad, (0, width - len(base))) if width > len(base) else grad.clone()
+        return (*_backward(grad, query, base, touched, ctx.layout), None)
 
 
 class _CrossEntropy(torch.autograd.Function):

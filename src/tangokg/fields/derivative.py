@@ -148,13 +148,20 @@ class Derivative(nn.Module):
         """
         dt = (graph.dt.clamp(max=longest) * time_unit).to(h_rel.dtype)[:, None]
         *weights, deltas, w_trans = self.tensors() if tensors is None else tensors
-        field = FusedField(tuple(weights), deltas, w_trans, h_rel, dt, graph, self.w, self.identity, masks)
         if h_rel.is_cuda if self.fused is None else self.fused:
-            return field
-        edge_rel = _weighted(h_rel, graph.edges)
-        change_rel = _weighted(h_rel, graph.changes) if self.w else h_rel[:0]
-        columns = {name: getattr(field, name) for name in ("weights", "dt", "graph", "w", "identity", "masks")}
-        return TangoField(deltas=deltas, w_trans=w_trans, edge_rel=edge_rel, change_rel=change_rel, **columns)
+            return FusedField(tuple(weights), deltas, w_trans, h_rel, dt, graph, self.w, self.identity, masks)
+        return TangoField(
+            weights=tuple(weights),
+            deltas=deltas,
+            w_trans=w_trans,
+            edge_rel=_weighted(h_rel, graph.edges),
+            change_rel=_weighted(h_rel, graph.changes) if self.w else h_rel[:0],
+            dt=dt,
+            graph=graph,
+            w=self.w,
+            identity=self.identity,
+            masks=masks,
+        )
 
     def draw_masks(self, graphs: Sequence[Interval], like: Tensor, generator: torch.Generator | None) -> Tensor:
         """Dropout masks for all layers of all graphs in one draw, one after the other; no rows without a generator."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -21,11 +21,12 @@ class Record:
     change: Tensor  # (rows, D) mean over the transitions; no rows without a transition layer
 
 
+@runtime_checkable
 class Recorded(Protocol):
     """A field that can write out its gradient."""
 
     def tensors(self) -> tuple[Tensor, ...]: ...
-    def rebind(self, tensors: tuple[Tensor, ...]) -> Any: ...
+    def rebind(self, tensors: tuple[Tensor, ...]) -> Self: ...
     def evaluate(self, z: Tensor) -> tuple[Tensor, Record]: ...
     def pull_back(self, record: Record, grad: Tensor, sums: tuple[Tensor, ...]) -> Tensor: ...
 
@@ -43,7 +44,7 @@ class _Evaluate(torch.autograd.Function):
             dz, ctx.record = field.rebind(tensors).evaluate(z)
         ctx.field = field
         ctx.save_for_backward(*tensors)
-        return dz  # type: ignore[no-any-return]
+        return dz
 
     @staticmethod
     @once_differentiable

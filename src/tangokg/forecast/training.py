@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -24,6 +23,7 @@ from tangokg.train import RunConfig, RunFolder, make_config
 from tangokg.train.display import Display
 from tangokg.train.loop import Reporter, resolve
 from tangokg.train.loop import fit as train
+from tangokg.train.provenance import commit
 from tangokg.train.warmstart import adopt, continue_dataset
 
 
@@ -58,7 +58,7 @@ def fit(
             raise ConfigError(f"{start_from} holds {old_config.model} with other settings ({other}); take the same.")
         dataset = continue_dataset(old_data, dataset)
         start = partial(adopt, old=old, vocab=dataset.vocab, old_vocab=old_data.vocab)
-    resolved = resolve(resolved, dataset)
+    resolved = resolve(_as_begun(resolved, out) if resume and out is not None else resolved, dataset)
     folder = None if out is None else _open(out, dataset, resolved, resume, overwrite, start_from)
     if folder is not None and resume and folder.finished:
         return load(folder.path, resolved.train.device)
@@ -94,6 +94,16 @@ def _with(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
             raise unknown_setting("fit()", key, [*tables["settings"], *tables["train"]])
         tables[table][key] = value
     return make_config(tables=tables, where="fit()")
+
+
+def _as_begun(config: RunConfig, out: str | Path) -> RunConfig:
+    """What is left to a rule, as the run to resume has it: the rule may say otherwise on another device."""
+    folder = RunFolder(Path(out))
+    if not (folder.path / "config.toml").exists():
+        return config
+    begun, train = folder.config().train, config.train
+    windows, rate = train.batch_windows or begun.batch_windows, train.learning_rate or begun.learning_rate
+    return replace(config, train=replace(train, batch_windows=windows, learning_rate=rate))
 
 
 def _unstarted_origin(folder: RunFolder) -> Path | None:
@@ -174,15 +184,5 @@ def results(forecaster: Forecaster) -> dict[str, Any]:
             "torch": torch.__version__,
             "tangokg": version("tangokg"),
         },
-        "commit": _commit(),
+        "commit": commit(),
     }
-
-
-def _commit() -> str | None:
-    """The commit of the source tree, where there is one."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None if done.returncode == 0 else None

@@ -129,7 +129,7 @@ class _Replay(torch.autograd.Function):
             )
         captured.of_out.copy_(grad)
         captured.back_graph.replay()
-        of_z, of_relations, *rest = (None if g is None else g.detach() for g in captured.of_inputs)
+        of_z, of_relations, *rest = captured.of_inputs  # themselves, not views: autograd then copies what it keeps
         return None, of_z, of_relations, None, *rest
 
 

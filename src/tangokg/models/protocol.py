@@ -35,6 +35,10 @@ class Model(nn.Module, ABC):
     def settle(self, train: Timeline) -> None:
         """Derive what inference needs beside the weights; called after training and before each validation."""
 
+    def release(self) -> None:
+        """Give back what only training needs; called when training ends."""
+        self.cuda_graphs = False
+
     def probabilities(self, scores: Tensor) -> Tensor:
         """Scores (B, N) -> probabilities (B, N) that each candidate is the object of a fact of this form."""
         return torch.softmax(scores, dim=1)

@@ -159,7 +159,15 @@ class Tango(Model):
         if self._captures is None or not self._captures.serve(timeline, parameters):
             self._captures = Captures(timeline, self.settings.history, self._move, parameters)
         masked = self.settings.layers if generator is not None and self.settings.dropout else 0
-        return self._captures.find(windows, relations, masked)
+        try:
+            return self._captures.find(windows, relations, masked)
+        except torch.cuda.OutOfMemoryError:  # the plain path needs less
+            self.release()
+            return None
+
+    def release(self) -> None:
+        super().release()
+        self._captures = None
 
     def _move(
         self, z: Tensor, block: Block, relations: Tensor, masks: Tensor, tensors: tuple[Tensor, ...]

@@ -102,8 +102,8 @@ def examine(
     """Rank the answers of an exam that was prepared before.
 
     ``cells`` bounds the scores held at once and ``windows_at_once`` the windows encoded together (None: by device and
-    free memory), ``progress`` hears of (queries done, all queries); none of them changes a result. Nothing is read
-    from the device before the end.
+    free memory), ``progress`` hears of (queries done, all queries); none of them changes a result. Ranks are not
+    read from the device before the end.
     """
     cells = fitting_cells(exam.t.device) if cells is None else cells
     size = min(max(WINDOWS[0], cells // CELLS), WINDOWS[1]) if windows_at_once is None else windows_at_once

@@ -1,7 +1,8 @@
 """Windows -> one block-diagonal graph for each interval, numbered by the rows that it touches (DESIGN section 5).
 
 What depends on the timeline alone was made once by sorting (:mod:`tangokg.snapshots.rows`); a batch of windows is put
-together by indexing, and all its sizes are known on the host, so that a GPU is never waited for.
+together by indexing, and all its sizes are known on the host, so that a GPU is not waited for, unless further rows are
+wanted (``extra``).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Block:
 
     entity: Tensor  # (M,) ascending within a window
     window: Tensor  # (M,) ascending
-    key: Tensor  # (M,) window * N + entity, ascending: finds the row of an entity; W * N where nobody stands
+    key: Tensor  # (M,) window * N + entity, ascending: finds the row of an entity; W * N and more where nobody stands
     borders: list[int]  # (W + 1) on the host: where the rows of each window begin
     intervals: tuple[Interval, ...]
     num_entities: int

@@ -126,7 +126,7 @@ def window_rows(timeline: Timeline, history: int) -> WindowRows:
     """Join the touched entities of ``history`` neighbouring snapshots, for every end that a window can have."""
     n, active, last = timeline.num_entities, timeline.active, len(timeline)
     j = torch.repeat_interleave(active.offset.diff(), output_size=len(active.entity))  # (A,) snapshot of each row
-    keys = [(j + b) * n + active.entity for b in range(1, history + 1)]
+    keys = [(j + b) * n + active.entity for b in range(1, history + 1)] or [j]
     key, inverse = torch.unique(torch.cat(keys), return_inverse=True)
     offset = torch.searchsorted(key, torch.arange(last + 2, device=key.device) * n)
     ends = torch.searchsorted(key, torch.arange(last + history + 1, device=key.device) * n)
@@ -134,6 +134,6 @@ def window_rows(timeline: Timeline, history: int) -> WindowRows:
     return WindowRows(
         entity=key % n,
         offset=offset,
-        place=inverse.view(history, -1) - ends[j + back],
+        place=inverse[: history * len(j)].view(history, len(j)) - ends[j + back],
         sizes=offset.diff().cpu().numpy(),
     )

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from tangokg.fields.records import Record, Recorded
 from tangokg.solve.barycentric import interpolate
 from tangokg.solve.field import Evaluations, Field, Solver, State
 from tangokg.solve.integrate import FixedGrid
@@ -49,10 +50,13 @@ def forward(problem: Problem, z0: Tensor) -> list[Tensor]:
 
 def direct(problem: Problem, z0: Tensor) -> Tensor:
     """z(t1), recorded step by step: by autograd, or on a fixed grid by a field that can."""
-    if isinstance(problem.solver, FixedGrid) and hasattr(problem.field, "pull_back"):
-        z1: Tensor = _Recorded.apply(problem, z0, *problem.field.tensors())  # type: ignore[no-untyped-call]
+    field = problem.field
+    if not isinstance(problem.solver, FixedGrid) or not isinstance(field, Recorded):
+        return forward(problem, z0)[-1]
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (z0, *field.tensors())):
+        z1: Tensor = _Steps.apply(problem, z0, *field.tensors())  # type: ignore[no-untyped-call]
         return z1
-    return forward(problem, z0)[-1]
+    return _steps(problem, field, z0)
 
 
 def adjoint(problem: Problem, z0: Tensor) -> Tensor:
@@ -107,29 +111,35 @@ def _reversible(problem: Problem, z0: Tensor, keep: int, back: Back) -> Tensor:
     return z1
 
 
-class _Recorded(torch.autograd.Function):
-    """Steps of a fixed grid with their gradient written out (docs/maths.md, row M26): one sum over all stages.
+def _steps(problem: Problem, field: Recorded, z0: Tensor, records: list[Record] | None = None) -> Tensor:
+    """z(t1); ``records`` is filled with that of each stage, where it is given."""
+
+    def f(t: float | Tensor, state: State) -> State:
+        problem.count.forward += 1
+        dz, record = field.evaluate(state[0])
+        if records is not None:
+            records.append(record)
+        return (dz,)
+
+    with torch.autocast(z0.device.type, enabled=False):
+        return problem.solver(f, (z0,), problem.times)[-1][0]
+
+
+class _Steps(torch.autograd.Function):
+    r"""Steps of a fixed grid with their gradient written out (docs/maths.md, row M26): one sum over all stages.
 
     .. math::
-        \bar k_i = \\Delta t \\Big(b_i \bar z_1 + \\sum_{j > i} a_{ji} \bar x_j\\Big), \\qquad
-        \bar x_i = \bar k_i^\top \frac{\\partial f}{\\partial z}(x_i), \\qquad \bar z_0 = \bar z_1 + \\sum_i \bar x_i
+        \bar k_i = \Delta t \Big(b_i \bar z_1 + \sum_{j > i} a_{ji} \bar x_j\Big), \qquad
+        \bar x_i = \bar k_i^\top \frac{\partial f}{\partial z}(x_i), \qquad \bar z_0 = \bar z_1 + \sum_i \bar x_i
     """
 
     @staticmethod
     def forward(ctx: Any, problem: Problem, z0: Tensor, *tensors: Tensor) -> Tensor:
-        field, records = problem.field.rebind(tensors), []
-
-        def f(t: float | Tensor, state: State) -> State:
-            problem.count.forward += 1
-            dz, record = field.evaluate(state[0])  # type: ignore[attr-defined]
-            records.append(record)
-            return (dz,)
-
-        with torch.autocast(z0.device.type, enabled=False):
-            z1 = problem.solver(f, (z0,), problem.times)[-1][0]
-        ctx.problem, ctx.records = problem, records
+        ctx.problem, ctx.records = problem, []
         ctx.save_for_backward(*tensors)
-        return z1
+        field = problem.field.rebind(tensors)
+        assert isinstance(field, Recorded)
+        return _steps(problem, field, z0, ctx.records)
 
     @staticmethod
     @once_differentiable

@@ -60,8 +60,8 @@ class Material:
 
 def resolve(config: RunConfig, dataset: Dataset) -> RunConfig:
     """The config with every setting that is left to a rule replaced by its value for this data and device."""
-    queries = 2 * len(dataset.train) / max(1, len(np.unique(dataset.train.t)))
-    return replace(config, train=by_rule(config.train, queries, choose_device(config.train.device).type))
+    size = 2 * len(dataset.train), len(np.unique(dataset.train.t)), dataset.vocab.num_entities
+    return replace(config, train=by_rule(config.train, *size, choose_device(config.train.device).type))
 
 
 def build_model(config: RunConfig, train: Timeline) -> Model:
@@ -83,8 +83,8 @@ def fit(
     """Train ``config`` on the training part, keeping the weights that rank the validation part best.
 
     ``checkpoint`` is the file in which the state is kept; with ``resume`` training goes on from it and ends with the
-    same weights as a run that was not interrupted. ``start`` may set the first weights. ``log`` is a CSV file with
-    a row for each epoch. Without a validation part the weights are those of the last epoch.
+    same weights as a run that was not interrupted (on a GPU dropout draws others). ``start`` may set the first weights.
+    ``log`` is a CSV file with a row for each epoch. Without a validation part the weights are those of the last epoch.
     """
     config = resolve(config, dataset)
     fabric = make_fabric(config.train)
@@ -109,8 +109,12 @@ def fit(
         session.load()
     elif start is not None:
         session.save()  # a run resumed from here has these first weights too
-    with stopping() as asked:
-        session.run(asked)
+    exact = torch.backends.cuda.matmul.allow_tf32
+    try:
+        with stopping() as asked:
+            session.run(asked)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = exact
     return session.finish(), session.progress
 
 
@@ -267,7 +271,8 @@ class Session:
         self.clock = now
 
     def finish(self) -> Model:
-        """The model with its best weights."""
+        """The model with its best weights, without what only training needs."""
+        self.plain.release()
         if self.best:
             self.plain.load_state_dict(self.best)
         return self.plain

@@ -13,7 +13,9 @@ from tangokg.models import MODELS
 
 SCHEMA = 1  # of config.toml and the run folder around it
 DEVICES = ("auto", "cpu", "cuda")
-STEP_QUERIES = 10_000  # of a step on a GPU (docs/decisions.md)
+STEP_QUERIES = 10_000  # of a step on a GPU by rule (docs/decisions.md)
+STEP_SCORES = 2**29  # at most, of all its queries against all entities
+EPOCH_STEPS = 25  # at least
 PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
 
 
@@ -24,12 +26,12 @@ class TrainSettings:
     epochs: int = 100  # at most
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
     learning_rate: float = 0.0  # of Adam; 0: 0.001 for one or two windows a step, 0.002 for more
-    batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, about 10,000 queries on a GPU
+    batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, up to 10,000 queries on a GPU
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     weight_decay: float = 0.0  # of Adam
     device: str = "auto"  # cpu, cuda, or auto: cuda where there is one
     precision: str = "32-true"  # 32-true, tf32 (products of a GPU alone), bf16-mixed, 16-mixed or 64-true
-    cuda_graphs: bool = True  # steps on a GPU are replayed where the model can; the same results, sooner
+    cuda_graphs: bool = True  # steps on a GPU are replayed where the model can; only what dropout draws is another
     checkpoint_seconds: float = 60.0  # at least this long between two checkpoints
 
     def __post_init__(self) -> None:
@@ -44,13 +46,15 @@ class TrainSettings:
                 raise ConfigError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}.")
 
 
-def by_rule(train: TrainSettings, queries_a_window: float, device_type: str) -> TrainSettings:
+def by_rule(train: TrainSettings, queries: int, snapshots: int, num_entities: int, device_type: str) -> TrainSettings:
     """The settings with values in place of what was left to the rule: the batch of windows, and its learning rate.
 
-    A GPU gets as many windows as keep it busy, a CPU two, as more are no gain there.
+    A GPU gets as many windows as keep it busy, as long as an epoch has some steps and the scores have room; a CPU two,
+    as more are no gain there. ``queries`` are all of the training part, which has ``snapshots``.
     """
-    busy = max(1, round(STEP_QUERIES / max(queries_a_window, 1.0)))
-    windows = train.batch_windows or (2 if device_type == "cpu" else busy)
+    each = max(1.0, queries / max(1, snapshots))  # queries of a window
+    most = min(STEP_QUERIES / each, snapshots / EPOCH_STEPS, STEP_SCORES / (each * max(1, num_entities)))
+    windows = train.batch_windows or (2 if device_type == "cpu" else max(1, round(most)))
     rate = train.learning_rate or (1e-3 if windows <= 2 else 2e-3)
     return replace(train, batch_windows=windows, learning_rate=rate)
 
