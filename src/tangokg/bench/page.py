@@ -21,7 +21,10 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     """All results of a folder, in the order of their names."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one with results of tango bench --out.")
-    return [read(path) for path in sorted(folder.glob("*.json"))]
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise DataError(f"{folder}: no results are here; make one with tango bench step --out {folder / 'step.json'}.")
+    return [read(path) for path in files]
 
 
 def write_page(results: Sequence[Result], page: Path) -> list[Path]:

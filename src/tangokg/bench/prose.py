@@ -25,7 +25,9 @@ STEP = """
 scores and cross-entropy alone, forward and backward, in the same precision, against embeddings that nothing has moved.
 The parts are measured with the device waited for after each, so on a GPU they add up to more than a step takes in
 training. An epoch is measured as the training loop runs it, waited for once, at its end; the floors of the same epoch
-likewise. `batch windows` are the target snapshots of one step.
+likewise. `batch windows` are the target snapshots of one step. The ratio is the median over the steps of each step's
+own ratio. It is nearest to 1 where scores are many: on small sets, and on a GPU, whose products are fast, what is left
+counts for more; another process on the same cores spoils it altogether (`OMP_NUM_THREADS=1` helps then).
 """
 
 TWIN = """

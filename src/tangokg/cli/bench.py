@@ -181,6 +181,8 @@ def _show(output: Output, benchmark: Benchmark, result: dict[str, Any]) -> None:
     figures = {key: value for key, value in result["figures"].items() if not key.endswith(LEFT_OUT)}
     rows = [[key.replace("_", " "), cell(key, value)] for key, value in figures.items()]
     output.show(make_table("", ("figure", ""), rows))
+    if some := result["asked"].get("snapshots"):
+        output.show(f"The epoch is {some} snapshots, scaled to all queries of the training part.")
 
 
 def _make_page(output: Output, folder: Path, page: Path) -> None:

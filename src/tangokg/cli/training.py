@@ -162,9 +162,15 @@ def fit_shown(
 ) -> Forecaster:
     """Train with a display; a failed start leaves nothing behind, an interruption says how to go on (``again``)."""
     from tangokg.forecast import fit
-    from tangokg.train import Interrupted
+    from tangokg.train import Interrupted, resolve
     from tangokg.train.display import Display
 
+    if options.get("resume") and out is not None and not out.exists():
+        output.say(f"There is no run in {out} yet: a new one begins.")
+    elif hasattr(config.settings, "dim") and not options.get("resume"):
+        train = resolve(config, dataset).train
+        windows = "1 window" if train.batch_windows == 1 else f"{train.batch_windows} windows"
+        output.say(f"Steps of {windows} at learning rate {train.learning_rate:g}.")
     try:
         with all_or_nothing(out, options.get("overwrite", False), output.say), Display(output.notes) as display:
             return fit(dataset, config, out=out, reporter=display, **options)
