@@ -23,6 +23,8 @@ ORDER = [
     "report",
     "bench",
     "forecast",
+    "reproduce",
+    "tune",
     "serve",
 ]
 SHARED = {"config", "errors"}

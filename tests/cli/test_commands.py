@@ -17,8 +17,9 @@ from tangokg.cli import main
 from tangokg.cli.app import app
 from tangokg.cli.hints import SMALL as SMALLER
 from tangokg.cli.options import ABOUT_MODEL, DEVICES, Filter, parse_device
+from tangokg.forecast import load
 from tangokg.models import MODELS
-from tangokg.rank import FILTERS
+from tangokg.rank import FILTERS, multi_step
 from tangokg.train import make_config
 
 __all__ = ["run"]  # a fixture
@@ -173,7 +174,22 @@ def test_smaller_settings_are_hinted_at_where_nothing_was_set(
         assert ("faster and usually better" in capsys.readouterr().err) == (hinted and small)
 
 
-@pytest.mark.parametrize("more", [[], ["--inductive"], ["--horizon", "2,3", "--split", "valid"]], ids=" ".join)
+def test_multi_step_knows_nothing_of_the_part_and_states_travel(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["evaluate", str(run), "--by", "time"]
+    single, far = printed(capsys, *words), printed(capsys, *words, "--multi-step")
+    assert (single["multi_step"], far["multi_step"]) == (False, True)
+    assert far["results"][0]["queries"] == single["results"][0]["queries"]
+    assert far["rows"][0] == single["rows"][0], "the first time of the part knows the same"
+    first = load(run).dataset.test.t.min()
+    assert far["results"][0]["raw"] == load(run).evaluate(protocol=multi_step(float(first)))["raw"].to_dict()
+    assert far["results"][0]["distance"] > single["results"][0]["distance"] > 0
+    assert main(["evaluate", str(run), "--multi-step"]) == 0
+    assert "multi-step" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "more", [["--multi-step"], ["--inductive"], ["--horizon", "2,3", "--split", "valid"]], ids=" ".join
+)
 def test_a_counter_stands_beside_what_was_trained(
     more: list[str], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

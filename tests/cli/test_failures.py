@@ -201,6 +201,7 @@ def test_a_folder_that_is_no_run_is_not_overwritten(tmp_path: Path, capsys: pyte
         (["evaluate", "RUN", "--horizon", "0"], "numbers of time steps above 0"),
         (["evaluate", "RUN", "--horizon", "1-3", "--by", "time"], "give a single --horizon"),
         (["evaluate", "RUN", "--inductive"], "asks no query"),
+        (["evaluate", "RUN", "--multi-step", "--horizon", "2"], "give one of them"),
         (["evaluate", "RUN", "--by", "time", "--plot", "a.gif"], "expected one of .png, .svg, .pdf"),
         (["evaluate", "RUN", "--by", "time", "--plot", "nowhere/a.png"], "in a folder that is there"),
         (["evaluate", "RUN", "--by", "relation", "--plot", "a.png"], "add --by time, or --horizon 1-8"),

@@ -13,12 +13,22 @@ from torch import Tensor
 
 from conftest import N, R, all_queries, equal, facts_like, make_dataset, make_facts, make_timeline, make_vocab
 from tangokg.models import MODELS, Model
+from tangokg.models.tango import TangoSettings
 from tangokg.quads.values import Quadruples, concatenate
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at
 from tangokg.solve import GRADIENTS, SOLVERS
 from tangokg.train import Progress, RunConfig, RunFolder, TrainSettings
 
+SWITCHES: list[tuple[str, dict[str, Any]]] = [
+    ("tango", {"ode": False}),
+    ("tango", {"graphs": "other"}),
+    ("tango", {"transition_of": "next"}),
+    ("tango-tucker", {"static": True, "transition_of": "next"}),
+    ("tango-distmult", {"static": True, "identity": True, "graphs": "other"}),
+    ("tango-authors", {"decoder": "tucker", "transition": 0.0}),
+    ("tango-authors", {"static": False}),
+]
 SMALL = {"dim": 5, "history": 3, "step_time": 0.4, "dropout": 0.2, "rtol": 1e-3, "atol": 1e-4}
 
 
@@ -42,13 +52,14 @@ def ask(model: Model, timeline: Timeline, windows: Windows, queries: Queries) ->
 
 
 def variants() -> list[Any]:
-    """Every model with its own settings; those with a solver also with every solver, and every gradient."""
+    """Every model with its own settings; TANGO also with every solver, every gradient and its switches."""
     cases = [pytest.param(name, {}, id=name) for name in MODELS]
     for name, recipe in MODELS.items():
-        if hasattr(recipe.settings, "solver"):
+        if isinstance(recipe.settings, TangoSettings):
             cases += [pytest.param(name, {"solver": s}, id=f"{name}-{s}") for s in SOLVERS if s != "rk4"]
             cases += [pytest.param(name, {"gradient": g}, id=f"{name}-{g}") for g in GRADIENTS if g != "direct"]
             cases += [pytest.param(name, {"normalise": True, "identity": False}, id=f"{name}-of length 1")]
+    cases += [pytest.param(name, more, id=f"{name}-{'-'.join(map(str, more.values()))}") for name, more in SWITCHES]
     return cases
 
 

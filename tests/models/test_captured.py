@@ -56,6 +56,15 @@ def test_losses_and_gradients_are_those_of_the_plain_path(
             assert error <= tolerance * max(1e-3, size), f"{name}: {error} of {size}"
 
 
+@pytest.mark.parametrize("switch", [{"ode": False}, {"graphs": "other"}, {"transition_of": "next"}, {"static": True}])
+def test_switches_that_captures_were_not_made_for_keep_to_the_plain_path(switch: dict[str, object]) -> None:
+    model = make_model(True, torch.float64, **switch)
+    found = losses_and_gradients(model, TARGETS)
+    expected = losses_and_gradients(make_model(False, torch.float64, **switch), TARGETS)
+    assert model._captures is None
+    assert all(torch.allclose(a["loss"], b["loss"], rtol=1e-10) for a, b in zip(found, expected, strict=True))
+
+
 def test_dropout_is_drawn_anew_in_each_replay() -> None:
     model = make_model(True, dropout=0.5)
     losses = [found["loss"].item() for found in losses_and_gradients(model, [[5, 2, 7]] * (FIRST + 4))]

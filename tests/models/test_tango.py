@@ -14,7 +14,10 @@ from torch.nn.functional import batch_norm, cross_entropy, normalize
 from conftest import all_queries, equal, make_facts, make_timeline
 from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
+from tangokg.models.counters import Frequency
+from tangokg.models.histories import windows_elsewhere
 from tangokg.models.tango import Tango, TangoSettings
+from tangokg.rank import distance_travelled
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at
 from tangokg.solve import ADAPTIVE, GRADIENTS, TABLEAUS
@@ -56,19 +59,22 @@ class Dense:
     def states(self, known: int, t: float, start: Tensor | None = None, step: str = "rk4", steps: int = 1) -> Tensor:
         settings, times = self.model.settings, self.timeline.t.tolist()
         h = self.unit(self.model.entities if start is None else start)
+        if not settings.ode:
+            return h
         for j in range(max(0, known - settings.history), known):
             dt = (times[j + 1] if j + 1 < known else t) - times[j]
             dt *= settings.step_time / float(self.model.gap) / steps
+            change = min(j + 1, known - 1) if settings.transition_of == "next" else j
             for _ in range(steps):
-                h = STEP[step](self.slope(j), h, dt)
+                h = STEP[step](self.slope(j, change), h, dt)
             h = self.unit(h)
         return h
 
     def unit(self, h: Tensor) -> Tensor:
         return normalize(h) if self.model.settings.normalise else h
 
-    def slope(self, j: int) -> Slope:
-        g, (cs, cr, co, sign), f = self.timeline[j], self.timeline.transition(j), self.model.derivative
+    def slope(self, j: int, change: int) -> Slope:
+        g, (cs, cr, co, sign), f = self.timeline[j], self.timeline.transition(change), self.model.derivative
         shape = (2 * self.timeline.num_relations, self.timeline.num_entities, self.timeline.num_entities)
         edges, changes = torch.zeros(shape).double(), torch.zeros(shape).double()
         edges[g.r, g.o, g.s] = 1.0
@@ -102,8 +108,16 @@ class Dense:
     def loss(self, windows: Windows, queries: Queries, **method: Any) -> Tensor:
         each = [self.states(int(k), float(t), **method) for k, t in zip(windows.known, windows.t, strict=True)]
         states = torch.stack(each)  # (W, N, D)
-        query = self.query(states[queries.window, queries.s], queries.r)  # (B, D)
-        return cross_entropy(torch.einsum("bd,bnd->bn", query, states[queries.window]), queries.answer)
+        return cross_entropy(self.scores(states, queries), queries.answer)
+
+    def scores(self, states: Tensor, queries: Queries) -> Tensor:
+        h_s = states[queries.window, queries.s]  # (B, D)
+        if not self.model.settings.static:
+            return torch.einsum("bd,bnd->bn", self.query(h_s, queries.r), states[queries.window])
+        e = self.unit(self.model.entities)
+        query = self.query(torch.cat([h_s, e[queries.s]]), queries.r.repeat(2))  # (2B, D)
+        now, still = query[: len(queries)], query[len(queries) :]
+        return torch.einsum("bd,bnd->bn", now, states[queries.window]) + still @ e.T
 
 
 def make_model(timeline: Timeline, **settings: Any) -> Tango:
@@ -167,7 +181,95 @@ def check_loss_and_gradients(model: Tango, dense: Dense, windows: Windows, queri
     for name, gradient in expected.items():
         assert equal(found[name], gradient), name
         unused = name == "derivative.w_trans" and not model.settings.transition
+        unused = unused or (name.startswith("derivative.") and not model.settings.ode)
         assert unused or gradient.abs().max() > 1e-6, f"{name}: nothing to compare"
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"ode": False},
+        {"transition_of": "next"},
+        {"transition_of": "next", "history": 1},
+        {"static": True, "identity": True},
+        {"static": True, "normalise": True},
+        {"static": True, "transition_of": "next", "ode": False},
+    ],
+    ids=str,
+)
+def test_switches_equal_their_twins(switches: dict[str, Any], decoder: str) -> None:
+    """Loss and the gradient of every parameter, with either form of the field."""
+    timeline = make_timeline(3)
+    model = make_model(timeline, decoder=decoder, **switches)
+    windows, queries = windows_at(timeline, TARGET), queries_at(timeline, TARGET)
+    for fused in (False, True):
+        model.derivative.fused = fused
+        check_loss_and_gradients(model, Dense(model, timeline), windows, queries)
+
+
+@pytest.mark.parametrize("transition_of", ["start", "next"])
+def test_graphs_of_another_window_are_those_of_one_before(transition_of: str) -> None:
+    """The states are those that the other window's graphs give; what is copied is what the window itself knows."""
+    timeline = make_timeline(3)
+    model = make_model(timeline, graphs="other", copying=True, transition_of=transition_of)
+    own = make_model(timeline, copying=True, transition_of=transition_of)
+    windows = windows_at(timeline, TARGET)
+    other = windows_elsewhere(timeline, windows, 3, model.draw)
+    assert equal(states_of(model, timeline, windows), states_of(own, timeline, other))
+    assert not equal(states_of(model, timeline, windows), states_of(own, timeline, windows), 1e-3)
+    queries, encoded = all_queries(len(TARGET)), model.encode(timeline, windows)
+    sparse, expected = (m.sparse_logits(m.encode(timeline, windows), queries) for m in (model, own))
+    assert sparse is not None
+    assert expected is not None
+    assert all(map(torch.equal, sparse, expected))
+    assert encoded.windows is windows
+
+
+def test_another_window_ends_earlier_and_is_drawn_for_good() -> None:
+    timeline = make_timeline(1, snapshots=60)
+    known = torch.arange(len(timeline) + 1)
+    last = timeline.t[(known - 1).clamp(min=0)]
+    windows = Windows(known, last + 0.5 + known % 3)
+    draws = torch.tensor([0, 1, 2**62])
+    found = [windows_elsewhere(timeline, windows, 4, draw) for draw in draws]
+    for other in found:
+        assert other.known[:2].tolist() == [0, 1]
+        assert (other.known[2:5] < known[2:5]).all()
+        assert (other.known[5:] <= known[5:] - 4).all()
+        assert (other.known[1:] >= 1).all()
+        assert equal(other.t - timeline.t[(other.known - 1).clamp(min=0)], windows.t - last)
+        assert len(other.known.unique()) > 25
+        one = windows_elsewhere(timeline, windows.select(slice(40, 41)), 4, draws[found.index(other)])
+        assert one.known.tolist() == other.known[40:41].tolist()
+    assert not torch.equal(found[0].known, found[1].known)
+
+
+def test_the_distance_is_that_of_touched_entities_from_their_first_states() -> None:
+    timeline = make_timeline(4)
+    model = make_model(timeline).train()
+    windows, dense = windows_at(timeline, TARGET), Dense(model, timeline)
+    expected = []
+    for known, t in zip(windows.known.tolist(), windows.t.tolist(), strict=True):
+        steps = range(max(0, known - 3), known)
+        touched = {int(o) for j in steps for o in (*timeline[j].o, *timeline.transition(j)[2])}
+        moved, start = dense.states(known, t).detach(), model.entities.detach()
+        expected += [float((moved[i] - start[i]).norm() / start[i].norm()) for i in sorted(touched)]
+    assert model.travelled(model.encode(timeline, windows)).tolist() == pytest.approx(expected, rel=1e-10)
+    mean = sum(expected) / len(expected)
+    assert distance_travelled(model, timeline, TARGET) == pytest.approx(mean, rel=1e-10)
+    assert model.training
+    assert distance_travelled(make_model(timeline, ode=False), timeline, TARGET) == 0
+    assert distance_travelled(Frequency(), timeline, TARGET) is None
+
+
+def test_newcomers_that_no_graph_of_the_window_touches_do_not_count_as_travelled() -> None:
+    facts = make_facts(4)
+    timeline = build_timeline(facts)
+    model = make_model(build_timeline(facts.before(int(timeline.t[1]))), history=1).eval()
+    encoded = model.encode(timeline, windows_at(timeline, torch.tensor([4])))
+    touched = {int(o) for o in (*timeline[3].o, *timeline.transition(3)[2])}
+    assert len(model.travelled(encoded)) == len(touched) < len(encoded.states.touched)
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -275,9 +377,7 @@ def test_scores_of_every_query_equal_the_twin() -> None:
         windows, queries = windows_at(timeline, TARGET), all_queries(len(TARGET))
         dense = Dense(model, timeline)
         states = torch.stack([dense.states(int(k), float(t)) for k, t in zip(windows.known, windows.t, strict=True)])
-        query = dense.query(states[queries.window, queries.s], queries.r)
-        expected = torch.einsum("bd,bnd->bn", query, states[queries.window])
-        assert equal(model.score(model.encode(timeline, windows), queries), expected)
+        assert equal(model.score(model.encode(timeline, windows), queries), dense.scores(states, queries))
 
 
 def test_evaluating_first_does_not_spoil_training() -> None:
@@ -302,6 +402,8 @@ def test_evaluating_first_does_not_spoil_training() -> None:
         ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), found 1.0"),
         ({"step_time": -1.0}, "must not be negative"),
         ({"transition": -1.0}, "must not be negative"),
+        ({"graphs": "others"}, "graphs 'others' is unknown; choose one of own, other"),
+        ({"transition_of": "last"}, "transition_of 'last' is unknown; choose one of start, next"),
         ({"solver": "rk5"}, "solver = 'rk5' is unknown"),
         ({"gradient": "reverse"}, "gradient = 'reverse' is unknown"),
         ({"steps": 0}, "steps = 0 must be"),

@@ -14,7 +14,16 @@ from tangokg.errors import ConfigError
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Quadruples
 from tangokg.quads.vocabulary import Vocabulary
-from tangokg.rank.protocols import PROTOCOLS, SINGLE_STEP, Protocol, horizon, inductive, seen_before, single_step
+from tangokg.rank.protocols import (
+    PROTOCOLS,
+    SINGLE_STEP,
+    Protocol,
+    horizon,
+    inductive,
+    multi_step,
+    seen_before,
+    single_step,
+)
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -39,7 +48,11 @@ def columns(queries: Queries) -> list[tuple[int, ...]]:
 
 
 def made(name: str, timeline: Timeline) -> Protocol:
-    settings: dict[str, tuple[object, ...]] = {"horizon": (2.0,), "inductive": (seen_before(timeline, 5),)}
+    settings: dict[str, tuple[object, ...]] = {
+        "horizon": (2.0,),
+        "inductive": (seen_before(timeline, 5),),
+        "multi-step": (float(timeline.t[6]),),
+    }
     return PROTOCOLS[name](*settings.get(name, ()))
 
 
@@ -71,6 +84,14 @@ def test_an_impossible_horizon_is_an_error(dt: float) -> None:
         horizon(dt)
 
 
+@pytest.mark.parametrize("since", [-1.0, 4.0, 7.5, 8.0, 99.0])
+def test_in_multi_step_nothing_from_a_time_on_is_known_for_any_target(since: float, timeline: Timeline) -> None:
+    windows, queries = multi_step(since).ask(timeline, TARGET)
+    assert columns(queries) == columns(SINGLE_STEP.ask(timeline, TARGET)[1])
+    assert windows.t.tolist() == timeline.t[TARGET].tolist()
+    assert windows.known.tolist() == [sum(float(u) < min(since, float(t)) for u in timeline.t) for t in windows.t]
+
+
 def test_inductive_asks_for_facts_with_an_entity_that_training_never_saw(timeline: Timeline) -> None:
     known = set(timeline.s[: timeline.offset[5]].tolist()) | set(timeline.o[: timeline.offset[5]].tolist())
     seen = seen_before(timeline, 5)
@@ -83,10 +104,14 @@ def test_inductive_asks_for_facts_with_an_entity_that_training_never_saw(timelin
 
 def test_protocols_compose_in_any_order(timeline: Timeline) -> None:
     seen = seen_before(timeline, 5)
-    for both in (horizon(3, inductive(seen)), inductive(seen, horizon(3))):
-        windows, queries = both.ask(timeline, TARGET)
-        assert windows.known.tolist() == horizon(3).ask(timeline, TARGET)[0].known.tolist()
-        assert columns(queries) == columns(inductive(seen).ask(timeline, TARGET)[1])
+    for alone, *joined in (
+        (horizon(3), horizon(3, inductive(seen)), inductive(seen, horizon(3))),
+        (multi_step(8.0), multi_step(8.0, inductive(seen)), inductive(seen, multi_step(8.0))),
+    ):
+        for both in joined:
+            windows, queries = both.ask(timeline, TARGET)
+            assert windows.known.tolist() == alone.ask(timeline, TARGET)[0].known.tolist()
+            assert columns(queries) == columns(inductive(seen).ask(timeline, TARGET)[1])
 
 
 def test_a_fixed_history_is_one_more_value(timeline: Timeline) -> None:

@@ -30,13 +30,13 @@ GROUPS = {3.0: summary(40.0), 4.0: summary(30.5), 9.0: summary(20.0)}
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The figures that were written, for a look inside."""
     kept: list[Any] = []
-    write = figures._write
+    write = figures.write_figure
 
     def keep(figure: Any, path: Path) -> None:
         write(figure, path)
         kept.append(figure)
 
-    monkeypatch.setattr(figures, "_write", keep)
+    monkeypatch.setattr(figures, "write_figure", keep)
     return kept
 
 

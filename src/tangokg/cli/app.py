@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tangokg.cli import asking, bench, data, demo, doctor, evaluation, training
+from tangokg.cli import asking, bench, data, demo, doctor, evaluation, reproduce, training, tune
 from tangokg.cli.output import Output
 
 
@@ -79,6 +79,22 @@ app.command(
         "tango bench --page benchmarks/results",
     )
 )(bench.bench)
+app.command(
+    epilog=examples(
+        "tango tune ICEWS14s --budget 8m --out best.toml --plot study.png",
+        "tango tune events.csv --model tango --set dim=32 --set 'history=[2, 4]' --workers 2",
+        "tango tune world --preset paper-grid --study grid.study --trials 12",
+    )
+)(tune.tune)
+app.command(
+    epilog=examples(
+        "tango reproduce --list",
+        "tango reproduce main",
+        "tango reproduce --run --only paper-tucker/ICEWS14s",
+        "tango reproduce --run --budget 8m --device cuda --out one.json",
+        "tango reproduce --merge one.json",
+    )
+)(reproduce.reproduce)
 app.command(epilog=examples("tango doctor", "tango doctor --json"))(doctor.doctor)
 
 sets = typer.Typer(no_args_is_help=True, help="Known data sets, what is in a set, and tables into benchmark folders.")

@@ -17,6 +17,7 @@ from tangokg.cli.options import (
     Horizon,
     Inductive,
     Json,
+    MultiStep,
     Part,
     PlotMetrics,
     Run,
@@ -29,9 +30,10 @@ from tangokg.errors import ConfigError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
-    from tangokg.rank import Metrics
+    from tangokg.rank import Metrics, Protocol
 
 Measured = list[tuple[float | None, "Metrics"]]  # by horizon
+Protocols = list[tuple[float | None, "Protocol"]]
 
 MOST_ROWS = 20  # of a breakdown, without -v
 
@@ -43,6 +45,7 @@ def evaluate(
     filters: Filters = None,
     horizon: Horizon = None,
     inductive: Inductive = False,
+    multi_step: MultiStep = False,
     by: Breakdown = None,
     plot: PlotMetrics = None,
     device: Device = None,
@@ -51,27 +54,33 @@ def evaluate(
     """Rank the true answers of a part from what was known before, and print MRR and Hits@k in per cent."""
     output: Output = ctx.obj
     horizons: list[float | None] = [*parse_horizons(horizon)] if horizon else [None]
-    _check(by, horizons, plot)
+    _check(by, horizons, plot, multi_step)
     place = parse_device(device)
     from tangokg.forecast import load
 
     forecaster = load(run, place)
-    measured = _measure(output, forecaster, forecaster, split, horizons, inductive)
+    protocols = _protocols(forecaster, split, horizons, inductive, multi_step)
+    measured = _measure(output, forecaster, split, protocols)
     counter = counter_beside(forecaster)
-    beside = _measure(output, counter, forecaster, split, horizons, inductive) if counter else []
+    beside = _measure(output, counter, split, protocols) if counter else []
     every = as_json or output.verbose
     names = [f.value for f in filters or (list(Filter) if every else [Filter.TIME_AWARE])]
     broken = _breakdown(forecaster, measured[0][1], by, names[0]) if by else []
     about: dict[str, Any] = {"run": str(run), "model": forecaster.config.model, "dataset": forecaster.dataset.name}
-    about |= {"split": split.value, "inductive": inductive, "unit": forecaster.facts.clock.unit}
-    title = f"{about['model']} on the {split.value} part of {about['dataset']}{', inductive' if inductive else ''}"
+    about |= {"split": split.value, "inductive": inductive, "multi_step": multi_step}
+    about |= {"unit": forecaster.facts.clock.unit}
+    kinds = [name for name, chosen in (("inductive", inductive), ("multi-step", multi_step)) if chosen]
+    title = ", ".join([f"{about['model']} on the {split.value} part of {about['dataset']}", *kinds])
     if plot:
         _plot(plot, forecaster, measured, beside, names[0], title)
         output.say(f"The figure is in {plot}.")
     if as_json:
         counts = {BESIDE: _plain(beside, names)} if beside else {}
         parts = {"by": by.value, "filter": names[0], "rows": broken} if by else {}
-        output.json(about | {"results": _plain(measured, names)} | counts | parts)
+        results = _plain(measured, names)
+        for row, distance in zip(results, _distances(forecaster, split, protocols), strict=True):
+            row |= {} if distance is None else {"distance": distance}
+        output.json(about | {"results": results} | counts | parts)
         return
     models = {about["model"]: measured} | ({BESIDE: beside} if beside else {})
     output.show(_whole(title, about["unit"], models, names))
@@ -79,8 +88,10 @@ def evaluate(
         output.show(_broken(by, names[0], broken, output.verbose))
 
 
-def _check(by: By | None, horizons: list[float | None], plot: Path | None) -> None:
+def _check(by: By | None, horizons: list[float | None], plot: Path | None, multi_step: bool) -> None:
     """What does not go together is told before the run is loaded."""
+    if multi_step and horizons != [None]:
+        raise ConfigError("--multi-step and --horizon both say where the history ends: give one of them.")
     if by and len(horizons) > 1:
         raise ConfigError("--by breaks one horizon down: give a single --horizon with it.")
     if plot:
@@ -106,30 +117,47 @@ def _plot(path: Path, forecaster: Forecaster, measured: Measured, beside: Measur
         plot_by_time(path, measured[0][1].by_time(name), clock, title)
 
 
-def _measure(
-    output: Output,
-    forecaster: Forecaster,
-    trained: Forecaster,
-    split: Split,
-    horizons: list[float | None],
-    inductive: bool,
-) -> Measured:
-    """Each horizon with its metrics; None is the single step. What was ``trained`` says who is a newcomer."""
+def _protocols(
+    trained: Forecaster, split: Split, horizons: list[float | None], inductive: bool, multi_step: bool
+) -> Protocols:
+    """What is known and asked for each horizon; None is the single step. What was ``trained`` says who is new."""
     from tangokg import rank
 
     base = rank.inductive(trained.seen) if inductive else rank.SINGLE_STEP
+    if multi_step:
+        times = getattr(trained.dataset, split.value).t
+        base = rank.multi_step(float(times.min()) if len(times) else 0.0, base)  # without times nothing is asked
+    return [(dt, base if dt is None else rank.horizon(dt, base)) for dt in horizons]
+
+
+def _measure(output: Output, forecaster: Forecaster, split: Split, protocols: Protocols) -> Measured:
+    """Each horizon with its metrics."""
     part = getattr(forecaster.dataset, split.value)
     measured = []
     with output.progress("ranking") as bar:
         task = bar.task_ids[0]
-        for i, dt in enumerate(horizons):
-            protocol = base if dt is None else rank.horizon(dt, base)
+        for i, (dt, protocol) in enumerate(protocols):
 
             def advance(done: int, total: int, before: int = i) -> None:
-                bar.update(task, completed=before * total + done, total=len(horizons) * total)
+                bar.update(task, completed=before * total + done, total=len(protocols) * total)
 
             measured.append((dt, forecaster.evaluate(part, protocol, progress=advance)))
     return measured
+
+
+def _distances(forecaster: Forecaster, split: Split, protocols: Protocols) -> list[float | None]:
+    """How far states travel, for each horizon; None for models without states."""
+    import torch
+
+    from tangokg.rank import distance_travelled
+    from tangokg.snapshots.timeline import build_timeline
+
+    model = forecaster.model
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    timeline = build_timeline(forecaster.facts).to(device)
+    times = torch.from_numpy(getattr(forecaster.dataset, split.value).t).unique().to(timeline.t)
+    target = torch.searchsorted(timeline.t, times)
+    return [distance_travelled(model, timeline, target, protocol) for _, protocol in protocols]
 
 
 def _breakdown(forecaster: Forecaster, metrics: Metrics, by: By, name: str) -> list[dict[str, Any]]:

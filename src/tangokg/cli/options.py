@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
@@ -13,9 +14,10 @@ import typer
 from tangokg.errors import ConfigError, DataError
 
 ABOUT_DATA = "A table (CSV, TSV, Parquet), a benchmark folder, the name of a known set, or 'world', the built-in one."
-ABOUT_MODEL = "tango (the default), tango-tucker, tango-distmult, copy-last, frequency or recurrence."
+ABOUT_MODEL = "tango (the default), tango-tucker, tango-distmult, tango-authors, copy-last, frequency or recurrence."
 DEVICES = ("auto", "cpu", "cuda")
 MOST_HORIZONS = 1000
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Split(StrEnum):
@@ -111,6 +113,7 @@ Horizon = Annotated[
 Part = Annotated[Split, typer.Option("--split", help="The part to evaluate on.")]
 Breakdown = Annotated[By | None, typer.Option("--by", help="Break the figures down.", show_default=False)]
 Inductive = Annotated[bool, typer.Option("--inductive", help="Only queries with an entity that training never saw.")]
+MultiStep = Annotated[bool, typer.Option("--multi-step", help="Nothing from the first time of the part on is known.")]
 PlotMetrics = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw --by time, or several horizons: .png, .svg or .pdf."),
@@ -198,3 +201,13 @@ def parse_horizons(text: str) -> list[float]:
                 f"{MOST_HORIZONS} at most."
             )
     return horizons
+
+
+def parse_budget(text: str | None) -> float | None:
+    """``90``, ``90s``, ``8m``, ``2h``, ``1d`` -> seconds."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise ConfigError(f"--budget {text!r}: expected a time such as 90s, 8m or 1h.")
+    return float(found[1]) * SECONDS[found[2]]

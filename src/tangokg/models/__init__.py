@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tangokg.models.authors import AuthorsSettings, TangoAuthors
 from tangokg.models.counters import CopyLast, Frequency, Recurrence, RecurrenceSettings
 from tangokg.models.protocol import Model
 from tangokg.models.tango import Tango, TangoSettings
@@ -36,6 +37,11 @@ MODELS: dict[str, Recipe] = {
     ),
     "tango-tucker": Recipe("TANGO with the paper's TuckER decoder", TangoSettings(decoder="tucker"), Tango),
     "tango-distmult": Recipe("TANGO with the paper's DistMult decoder", TangoSettings(decoder="distmult"), Tango),
+    "tango-authors": Recipe(
+        "TANGO as its authors' program departs from the paper, on all entities: for comparison",
+        AuthorsSettings(),
+        TangoAuthors,
+    ),
     "copy-last": Recipe("the objects of the last snapshot again", NoSettings(), lambda *_: CopyLast()),
     "frequency": Recipe("how often a fact was seen before", NoSettings(), lambda *_: Frequency()),
     "recurrence": Recipe(

@@ -12,6 +12,13 @@ from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
 
+def relative_distance(start: Tensor, end: Tensor) -> Tensor:
+    r""":math:`|h(t_q) - h(t_0)| / |h(t_0)|` of each row (docs/maths.md, row M30)."""
+    least = torch.finfo(start.dtype).tiny
+    distance: Tensor = (end - start).norm(dim=1) / start.norm(dim=1).clamp(min=least)  # (M,)
+    return distance
+
+
 class Model(nn.Module, ABC):
     """Scores every candidate object of a query from the snapshots that its window knows.
 
@@ -38,6 +45,10 @@ class Model(nn.Module, ABC):
     def release(self) -> None:
         """Give back what only training needs; called when training ends."""
         self.cuda_graphs = False
+
+    def travelled(self, encoded: Any) -> Tensor:
+        """(M,) how far each touched state has come in its window, relative to its first; none without states."""
+        return torch.empty(0)
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Scores (B, N) -> probabilities (B, N) that each candidate is the object of a fact of this form."""

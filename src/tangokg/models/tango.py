@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -16,13 +16,17 @@ from tangokg.fields import Derivative
 from tangokg.models.captured import Captured, Captures
 from tangokg.models.copying import CopyLogits
 from tangokg.models.growth import grow, grow_by_mean
+from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
-from tangokg.models.protocol import Model
+from tangokg.models.protocol import Model, relative_distance
 from tangokg.models.sparse import add_sparse
 from tangokg.snapshots.blocks import Block, build_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 from tangokg.solve import TABLEAUS, Method, solve
+
+GRAPHS = ("own", "other")
+TRANSITIONS_OF = ("start", "next")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class TangoSettings:
     layers: int = 2  # L, convolutions in the derivative
     history: int = 4  # k, observed snapshots in a window
     transition: float = 1.0  # w, weight of the transition layer; 0 leaves it out
+    transition_of: str = "start"  # T of the snapshot that an interval starts at, or of the next (the last again)
     step_time: float = 1.0  # solver time of the median gap between training snapshots; paper: scale / number of steps
     reach: float = 0.0  # intervals are followed for this many longest training gaps; 0: to their end, as in the paper
     dropout: float = 0.4  # on aggregated messages and in the decoder; paper: 0.3
@@ -41,6 +46,9 @@ class TangoSettings:
     normalise: bool = False  # states of length 1 at the start and after each interval; paper: not
     newcomers: float = 0.0  # share of entities that a training step treats as newcomers; paper: none
     copying: bool = False  # logits for what stood with (s, r) before; paper: not
+    static: bool = False  # the score of the first states is added to that of the states; paper: not
+    ode: bool = True  # false, an ablation: nothing is integrated, states are the embeddings
+    graphs: str = "own"  # other, an ablation: each window is moved by the graphs of one drawn from before it
     solver: str = "rk4"  # a name in SOLVERS
     gradient: str = "direct"  # direct, adjoint or irdm; paper: irdm
     steps: int = 1  # solver steps in an interval, for fixed-grid solvers
@@ -60,6 +68,9 @@ class TangoSettings:
         for name in ("step_time", "transition", "reach"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
+        for name, known in (("graphs", GRAPHS), ("transition_of", TRANSITIONS_OF)):
+            if getattr(self, name) not in known:
+                raise ConfigError(f"{name} {getattr(self, name)!r} is unknown; choose one of {', '.join(known)}.")
         self.method()
 
     def method(self) -> Method:
@@ -72,6 +83,8 @@ class Encoded:
     """What the model knows at the target times of some windows."""
 
     states: States
+    start: Tensor  # (M, D) of the touched rows at the oldest snapshot
+    candidates: States  # what queries are compared with: the states, or (.., 2D) beside the first ones
     relations: Tensor  # (2R, D)
     timeline: Timeline
     windows: Windows
@@ -89,6 +102,7 @@ class Tango(Model):
         "prototype": "fresh",
     }
     _captures: Captures | None = None
+    draw: Tensor  # () which window's graphs, where they are another's
     prior: Tensor
     prototype: Tensor
     seen: Tensor
@@ -116,6 +130,8 @@ class Tango(Model):
         self.register_buffer("longest_gap", gaps.max() if len(gaps) else one)
         self.register_buffer("prior", torch.zeros(dim))
         self.register_buffer("prototype", torch.zeros(2 * train.num_relations, dim))
+        if settings.graphs == "other":
+            self.register_buffer("draw", torch.empty((), dtype=torch.int64).random_(generator=generator))
 
     def settle(self, train: Timeline) -> None:
         """Derive what newcomers start from out of the trained embeddings."""
@@ -132,27 +148,46 @@ class Tango(Model):
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
-            block = build_block(timeline, windows, self.settings.history, new.key)
+            block = self._block(timeline, windows, new.key)
         elif captured := self._captured(timeline, windows, relations, generator):
             block = captured.build(windows)
         else:
-            block = build_block(timeline, windows, self.settings.history)
-        z, base = take_rows(self._of_length_one(table), block.entity)  # (M, D), (N, D)
+            block = self._block(timeline, windows)
+        start, base = take_rows(self._of_length_one(table), block.entity)  # (M, D), (N, D)
         if new is not None:
-            z = z.index_copy(0, torch.searchsorted(block.key, new.key), self._of_length_one(new.state))
-        masks = self.derivative.draw_masks(block.intervals, relations, generator)
-        if captured:
-            z, factor = captured.move(z, relations, masks)
-        else:
-            z, factor = self._move(z, block, relations, masks, self.derivative.tensors())
-        return Encoded(States(base, factor, z, block), relations, timeline, windows)
+            start = start.index_copy(0, torch.searchsorted(block.key, new.key), self._of_length_one(new.state))
+        z, factor = start, start.new_ones(len(block))
+        if self.settings.ode:
+            masks = self.derivative.draw_masks(block.intervals, relations, generator)
+            if captured:
+                z, factor = captured.move(start, relations, masks)
+            else:
+                z, factor = self._move(start, block, relations, masks, self.derivative.tensors())
+        states = States(base, factor, z, block)
+        return Encoded(states, start, self._candidates(states, start), relations, timeline, windows)
+
+    def _block(self, timeline: Timeline, windows: Windows, extra: Tensor | None = None) -> Block:
+        """The graphs that move the states of these windows."""
+        history = self.settings.history
+        if self.settings.graphs == "other":
+            windows = windows_elsewhere(timeline, windows, history, self.draw)
+        build = build_block if self.settings.transition_of == "start" else block_with_next_changes
+        return build(timeline, windows, history, extra)
+
+    def _candidates(self, states: States, start: Tensor) -> States:
+        """The states; with ``static``, beside the first ones times the factor of their window."""
+        if not self.settings.static:
+            return states
+        still = start * states.factor.index_select(0, states.block.window)[:, None]  # (M, D)
+        return replace(states, base=states.base.repeat(1, 2), touched=torch.cat([states.touched, still], dim=1))
 
     def _captured(
         self, timeline: Timeline, windows: Windows, relations: Tensor, generator: torch.Generator | None
     ) -> Captured | None:
         """Graphs for a training step over windows of this size, where they serve and are there."""
-        method = self.settings.method()
-        fits = method.solver in TABLEAUS and method.gradient == "direct" and len(windows) > 0
+        method, own = self.settings.method(), self.settings
+        plain = own.ode and own.graphs == "own" and own.transition_of == "start" and not own.static
+        fits = plain and method.solver in TABLEAUS and method.gradient == "direct" and len(windows) > 0
         if not (self.cuda_graphs and self.entities.is_cuda and self.training and torch.is_grad_enabled() and fits):
             return None
         parameters = self.derivative.tensors()
@@ -226,7 +261,26 @@ class Tango(Model):
         sparse: Sparse = self.copying(encoded.timeline, encoded.windows, queries, self.gap)
         return sparse
 
+    def travelled(self, encoded: Encoded) -> Tensor:
+        moved = torch.zeros_like(encoded.states.block.entity, dtype=torch.bool)  # (M,) further rows may stand there
+        for interval in encoded.states.block.intervals:
+            moved[interval.rows] = True
+        return relative_distance(encoded.start[moved], encoded.states.touched[moved])
+
     def _ask(self, encoded: Encoded, queries: Queries, generator: torch.Generator | None) -> tuple[Tensor, States]:
-        """Query vectors (B, D), and the states to compare them with."""
-        h_s, states = encoded.states.take(queries.window, queries.s)
-        return self.decoder(h_s, encoded.relations, queries.r, generator), states
+        r"""Query vectors (B, D), and the states to compare them with; ``static`` makes both 2D wide (row M27).
+
+        .. math::
+            x_o = q(h_s) \cdot h_o + q(e_s) \cdot e_o
+                = \big(q(h_s), \tfrac{1}{\phi} q(e_s)\big) \cdot (h_o, \phi \, e_o)
+
+        where e is the first state of a window and :math:`\phi` the factor of its untouched entities.
+        """
+        rows, states = encoded.candidates.take(queries.window, queries.s)
+        if not self.settings.static:
+            return self.decoder(rows, encoded.relations, queries.r, generator), states
+        factor = states.factor.index_select(0, queries.window)[:, None]  # (B, 1)
+        h_s, e_s = rows.chunk(2, dim=1)  # (B, D) each
+        subjects = torch.cat([h_s, e_s / factor])  # (2B, D) one batch, so that a batch normalisation is of both
+        of_state, of_start = self.decoder(subjects, encoded.relations, queries.r.repeat(2), generator).chunk(2)
+        return torch.cat([of_state, of_start / factor], dim=1), states

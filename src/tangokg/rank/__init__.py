@@ -5,8 +5,9 @@ from __future__ import annotations
 from tangokg.rank.evaluate import Exam, evaluate, examine, prepare
 from tangokg.rank.filters import FILTERS, LeftOut, TrueFacts, true_facts
 from tangokg.rank.metrics import HITS, Metrics, Summary
-from tangokg.rank.protocols import PROTOCOLS, SINGLE_STEP, Protocol, horizon, inductive, seen_before
+from tangokg.rank.protocols import PROTOCOLS, SINGLE_STEP, Protocol, horizon, inductive, multi_step, seen_before
 from tangokg.rank.ranks import Ranks, rank_answers
+from tangokg.rank.travel import distance_travelled
 
 __all__ = [
     "FILTERS",
@@ -20,10 +21,12 @@ __all__ = [
     "Ranks",
     "Summary",
     "TrueFacts",
+    "distance_travelled",
     "evaluate",
     "examine",
     "horizon",
     "inductive",
+    "multi_step",
     "prepare",
     "rank_answers",
     "seen_before",

@@ -48,6 +48,20 @@ def horizon(dt: float, base: Protocol = SINGLE_STEP) -> Protocol:
     return replace(base, windows=partial(windows_at, horizon=dt))
 
 
+def multi_step(since: float, base: Protocol = SINGLE_STEP) -> Protocol:
+    """The queries of ``base``; no fact at or after the time ``since`` is known, however far ahead is asked.
+
+    With the first time of the test part, nothing after the validation part is known. The last interval of a window runs
+    from its last known snapshot to the target time.
+    """
+
+    def windows(timeline: Timeline, target: Tensor) -> Windows:
+        single = windows_at(timeline, target)
+        return Windows(single.known.clamp(max=timeline.before(since)), single.t)
+
+    return replace(base, windows=windows)
+
+
 def inductive(seen: Tensor, base: Protocol = SINGLE_STEP) -> Protocol:
     """Those queries of ``base`` whose fact has a subject or an object that is not ``seen`` ((N,) bool) in training."""
 
@@ -72,4 +86,5 @@ PROTOCOLS: dict[str, Callable[..., Protocol]] = {
     "single-step": single_step,
     "horizon": horizon,
     "inductive": inductive,
+    "multi-step": multi_step,
 }

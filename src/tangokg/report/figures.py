@@ -35,7 +35,7 @@ def plot_by_time(path: Path, groups: Mapping[float, Summary], clock: Clock, titl
     figure, axes = _start(title, _time_label(clock), "per cent")
     _draw_summaries(axes, groups)
     axes.xaxis.set_major_formatter(lambda t, _: _date(clock, t))
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def plot_horizons(
@@ -47,7 +47,7 @@ def plot_horizons(
         values = [summary.mrr for summary in others.values()]
         axes.plot(list(others), values, label=f"MRR of {name}", color="grey", linestyle="--", clip_on=False)
     _draw_summaries(axes, groups)
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
@@ -71,7 +71,7 @@ def plot_training(path: Path, log: Sequence[Mapping[str, float]], title: str) ->
         lines += right.plot(epochs, mrr, color=COLOURS[1], marker=_mark(log), ms=3, label="validation MRR")
         right.set_ylabel("validation MRR (per cent)")
     figure.legend(handles=lines, frameon=False, ncols=2, loc="outside lower center")
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def _start(title: str, x: str, y: str) -> tuple[Figure, Any]:
@@ -118,7 +118,7 @@ def _date(clock: Clock, t: float) -> str:
         return ""
 
 
-def _write(figure: Figure, path: Path) -> None:
+def write_figure(figure: Figure, path: Path) -> None:
     """All of the file or nothing; the same figure gives the same bytes."""
     import matplotlib as mpl
 

@@ -1,0 +1,149 @@
+"""TANGO in the form of its authors' program, for tracing published numbers to one form or the other.
+
+What is known of that program's departures from the paper is written down in docs/differences.md; this is a rendering
+of that list, on all entities, one window after the other. Gradients are those of autograd through the solver's steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from tangokg.decode import DECODERS
+from tangokg.errors import ConfigError
+from tangokg.fields.authors import AuthorsDerivative, symmetric
+from tangokg.models.growth import grow_by_mean
+from tangokg.models.protocol import Model, relative_distance
+from tangokg.snapshots.rows import Edges
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Queries, Windows
+from tangokg.solve.integrate import integrate
+from tangokg.solve.tableaus import TABLEAUS
+
+
+@dataclass(frozen=True)
+class AuthorsSettings:
+    """Settings of the authors' form."""
+
+    decoder: str = "distmult"  # a name in DECODERS
+    dim: int = 200  # D, size of entity and relation states
+    layers: int = 2  # L, convolutions in the derivative; the program has two at most
+    history: int = 4  # k, observed snapshots in a window
+    transition: float = 1.0  # w, weight of the transition layer; 0 leaves it out, as the program does unless asked
+    step_time: float = 3e-4  # solver time of the median gap between training snapshots
+    dropout: float = 0.3  # on convolved messages, drawn anew at each stage, and in the decoder
+    static: bool = True  # the score of the embeddings is added to that of the states
+    steps: int = 1  # of RK4 in an interval
+
+    def __post_init__(self) -> None:
+        if self.decoder not in DECODERS:
+            raise ConfigError(f"decoder {self.decoder!r} is unknown; choose one of {', '.join(DECODERS)}.")
+        for name in ("dim", "history", "layers", "steps"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must lie in [0, 1), found {self.dropout}.")
+        for name in ("step_time", "transition"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class AllStates:
+    """Entities and then relations at the target times, and where they began."""
+
+    states: Tensor  # (W, N + 2R, D)
+    start: Tensor  # (N + 2R, D)
+    timeline: Timeline
+    windows: Windows
+
+
+class TangoAuthors(Model):
+    """Entities and relations together along an ODE, all rows of them (docs/maths.md, row M31)."""
+
+    rows: ClassVar = {"entities": "entity", "relations": "relation"}
+    gap: Tensor
+
+    def __init__(self, settings: AuthorsSettings, train: Timeline, generator: torch.Generator) -> None:
+        super().__init__()
+        dim = settings.dim
+        self.settings = settings
+        self.entities = nn.Parameter(torch.empty(train.num_entities, dim))
+        self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
+        for table in (self.entities, self.relations):
+            nn.init.xavier_normal_(table, generator=generator)
+        self.derivative = AuthorsDerivative(dim, settings.layers, settings.transition, settings.dropout, generator)
+        self.decoder = DECODERS[settings.decoder](dim, settings.dropout, generator)
+        gaps = train.t.diff()
+        one = torch.ones((), dtype=torch.float64, device=gaps.device)
+        self.register_buffer("gap", gaps.median() if len(gaps) else one)
+
+    def encode(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None = None) -> AllStates:
+        """States of all entities and relations at each window's target time; with a generator dropout is drawn."""
+        more = timeline.num_entities - len(self.entities)  # a name of later has the mean of all embeddings
+        table = torch.cat([self.entities, self.entities.mean(0).expand(more, -1)]) if more else self.entities
+        start = torch.cat([table, grow_by_mean(self.relations, timeline.num_relations)])  # (N + 2R, D)
+        ends = zip(windows.known_on_host.tolist(), windows.t.tolist(), strict=True)
+        each = [self._move(start, timeline, known, t, generator) for known, t in ends]
+        states = torch.stack(each) if each else start.new_empty(0, *start.shape)
+        return AllStates(states, start, timeline, windows)
+
+    def _move(self, z: Tensor, timeline: Timeline, known: int, t: float, generator: torch.Generator | None) -> Tensor:
+        """The rows (N + 2R, D) integrated through the last known snapshots to ``t``."""
+        n, first = timeline.num_entities, max(0, known - self.settings.history)
+        times = [*timeline.t[first:known].tolist(), t]
+        for i, j in enumerate(range(first, known)):
+            snapshot, (s, r, o, sign) = timeline[j], timeline.transition(min(j + 1, known - 1))  # the last one again
+            graph = symmetric(snapshot.s, snapshot.r, snapshot.o, n), symmetric(s, r, o, n, sign)
+            slope = partial(self._slope, graph=graph, num_entities=n, generator=generator)
+            length = (times[i + 1] - times[i]) * self.settings.step_time / float(self.gap)
+            z = integrate(slope, z, 0.0, length, tableau=TABLEAUS["rk4"], steps=self.settings.steps)
+        return z
+
+    def _slope(
+        self,
+        _: float | Tensor,
+        z: Tensor,
+        graph: tuple[Edges, Edges],
+        num_entities: int,
+        generator: torch.Generator | None,
+    ) -> Tensor:
+        """dz/dt of all rows; the time itself plays no part."""
+        return torch.cat(self.derivative(z[:num_entities], z[num_entities:], *graph, generator))
+
+    def score(self, encoded: AllStates, queries: Queries) -> Tensor:
+        return self._scores(encoded, queries, None)
+
+    def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
+        encoded = self.encode(timeline, windows, generator)
+        return cross_entropy(self._scores(encoded, queries, generator), queries.answer)
+
+    def _scores(self, encoded: AllStates, queries: Queries, generator: torch.Generator | None) -> Tensor:
+        """Scores (B, N): of the states, and with ``static`` those of the embeddings added by one wider product."""
+        n, labels = encoded.timeline.num_entities, 2 * encoded.timeline.num_relations
+        h, h_rel = encoded.states.split([n, labels], dim=1)  # (W, N, D), (W, 2R, D)
+        subject, table, label = h[queries.window, queries.s], h_rel.flatten(0, 1), queries.window * labels + queries.r
+        if self.settings.static:
+            e, e_rel = encoded.start.split([n, labels])  # (N, D), (2R, D)
+            label = torch.cat([label, len(table) + queries.r])
+            subject, table = torch.cat([subject, e.index_select(0, queries.s)]), torch.cat([table, e_rel])
+        query = self.decoder(subject, table, label, generator)  # (B, D), or (2B, D)
+        query = torch.cat(query.chunk(2), dim=1) if self.settings.static else query  # (B, D) or (B, 2D)
+        scores = [
+            own @ (torch.cat([h[w], e], dim=1) if self.settings.static else h[w]).T
+            for w, own in enumerate(query.split(queries.sizes))
+        ]
+        return torch.cat(scores) if scores else h.new_empty(0, n)
+
+    def travelled(self, encoded: AllStates) -> Tensor:
+        rows = encoded.timeline.window_rows(min(self.settings.history, len(encoded.timeline)))
+        borders, distance = rows.offset.tolist(), []
+        for w, known in enumerate(encoded.windows.known_on_host.tolist()):
+            touched = rows.entity[borders[known] : borders[known + 1]]
+            distance.append(relative_distance(encoded.start[touched], encoded.states[w, touched]))
+        return torch.cat(distance) if distance else torch.empty(0)

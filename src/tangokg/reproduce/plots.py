@@ -1,0 +1,151 @@
+"""The paper's figures, its curves beside ours; each as PNG and SVG. A curve that is missing is left out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tangokg.reproduce.cells import FORMS, WITHOUT, find_table
+from tangokg.reproduce.paper import published
+from tangokg.reproduce.store import Results, Value
+from tangokg.train.checkpoint import write_atomically
+
+if TYPE_CHECKING:  # matplotlib takes a while to import
+    from matplotlib.figure import Figure
+
+PAPER, OTHER = "#777777", "#bbbbbb"  # the paper's TANGO, and its baselines
+COLOURS = {"paper form": "#0b5394", "ours": "#c27800"}
+SUFFIXES = (".png", ".svg")
+
+
+def plot_horizon(results: Results) -> Figure:
+    """MRR over ΔT."""
+    figure, axes = _start(1)
+    _curves(axes[0], "horizon", "mrr", results, "ΔT (days)", "MRR, time-aware (per cent)")
+    _legend(figure, axes[0])
+    return figure
+
+
+def plot_history(results: Results) -> Figure:
+    """MRR and time for each epoch over the length of the history."""
+    figure, axes = _start(2)
+    _curves(axes[0], "history", "mrr", results, "snapshots in a window", "MRR, time-aware (per cent)")
+    _curves(axes[1], "history", "epoch_seconds", results, "snapshots in a window", "seconds an epoch")
+    axes[1].set_yscale("log")
+    _legend(figure, axes[0])
+    return figure
+
+
+def _curves(axes: Any, name: str, metric: str, results: Results, x: str, y: str) -> None:
+    table, paper = find_table(name), published()[name]
+    steps = [int(column) for column in paper.columns]
+    for row in paper.rows:
+        colour = PAPER if row.startswith("TANGO") else OTHER
+        values = [paper.values[row, column, metric].value for column in paper.columns]
+        axes.plot(steps, values, color=colour, linestyle="--", marker="o", ms=3, label=f"{row}, paper")
+    for form, colour in COLOURS.items():
+        cells = [cell for cell in table.cells if cell.form == form and cell.metric == metric]
+        there = [(int(cell.column), value) for cell in cells if (value := results.value(cell))]
+        if there:
+            spread = [value.spread or 0.0 for _, value in there]
+            numbers = [value.mean for _, value in there]
+            places = [place for place, _ in there]
+            axes.errorbar(places, numbers, yerr=spread, color=colour, marker="o", ms=4, label=f"TANGO-TuckER, {form}")
+    axes.set_xticks(steps)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def plot_ablation(results: Results) -> Figure:
+    """Bars with and without the transition layer, for the snapshots with larger changes and for all."""
+    figure, panels = _start(2)
+    table = find_table("ablation")
+    rows = [row for row in dict.fromkeys(cell.row for cell in table.cells) if WITHOUT not in row]
+    for axes, column in zip(panels, table.columns, strict=True):
+        for shift, (end, colour) in enumerate((("", "#0b5394"), (WITHOUT, "#9db8d2"))):
+            cells = [table.of(row=row.replace(" on ", f"{end} on "), column=column)[0] for row in rows]
+            heights = [_mean(results.value(cell)) for cell in cells]
+            places = [place + 0.38 * (shift - 0.5) for place in range(len(rows))]
+            axes.bar(places, heights, 0.36, color=colour, label=f"{'without' if end else 'with'} transition layer")
+        axes.set_xticks(range(len(rows)), [row.replace("TANGO-", "").replace(" on ", "\n") for row in rows])
+        axes.tick_params(axis="x", labelsize="small")
+        axes.set_title(column, loc="left", fontsize="medium")
+        axes.set_ylabel("MRR, time-aware (per cent)")
+        _empty(axes, any(results.value(cell) for cell in table.cells))
+    _legend(figure, panels[0])
+    return figure
+
+
+def plot_time_cost(results: Results) -> Figure:
+    """Bars of training time on ICEWS05-15."""
+    figure, (axes,) = _start(1)
+    table, paper = find_table("time-cost"), published()["time"]
+    bars: dict[str, tuple[float, str]] = {}
+    for row in paper.rows:
+        colour = PAPER if row.startswith("TANGO") else OTHER
+        bars[f"{row}, paper"] = (float(paper.values[row, "ICEWS05-15", "seconds"].value), colour)
+        for form in FORMS:
+            for cell in table.of(row=row, form=form):
+                if value := results.value(cell):
+                    bars[f"{row}, {form}"] = (value.mean, COLOURS[form])
+    axes.barh(list(bars), [height for height, _ in bars.values()], color=[colour for _, colour in bars.values()])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("training time until convergence (s); the paper's on one RTX 2080 Ti")
+    return figure
+
+
+def _mean(value: Value | None) -> float:
+    return value.mean if value else 0.0
+
+
+def _empty(axes: Any, measured: bool) -> None:
+    if not measured:
+        axes.text(0.5, 0.5, "not measured yet", transform=axes.transAxes, ha="center", color="grey")
+        axes.set_ylim(0, 1)
+
+
+def _start(panels: int) -> tuple[Figure, list[Any]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 3.6), dpi=150, layout="constrained")
+    axes = list(figure.subplots(1, panels, squeeze=False)[0])
+    for one in axes:
+        one.grid(alpha=0.3)
+        one.set_axisbelow(True)
+        one.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _legend(figure: Figure, axes: Any) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, ncols=2, loc="outside lower center", fontsize="small")
+
+
+PLOTS: Mapping[str, Callable[[Results], Figure]] = {
+    "ablation": plot_ablation,
+    "horizon": plot_horizon,
+    "history": plot_history,
+    "time-cost": plot_time_cost,
+}
+
+
+def write_plots(folder: Path, results: Results) -> list[Path]:
+    """``results-NAME.png`` and ``.svg`` of each figure; the same results give the same files."""
+    import matplotlib as mpl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, plot in PLOTS.items():
+        figure = plot(results)
+        for suffix in SUFFIXES:
+            content = io.BytesIO()
+            undated = {"Date": None} if suffix == ".svg" else None
+            with mpl.rc_context({"svg.hashsalt": "tangokg"}):
+                figure.savefig(content, format=suffix.removeprefix("."), metadata=undated)
+            path = folder / f"results-{name}{suffix}"
+            write_atomically(path, content.getvalue())
+            written.append(path)
+    return written

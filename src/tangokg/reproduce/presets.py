@@ -1,0 +1,172 @@
+"""What is run: one table of presets, from which the files in ``configs/`` follow. A changed preset is one edit here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from tangokg.quads import KNOWN
+from tangokg.reproduce.paper import published
+
+THIN_SEED = 26  # the first whose thinned ICEWS05-15 has as many times as the paper's: 1,589
+THINNED = "ICEWS05-15-thinned"
+THINNED_COUNTS = {  # of that draw; the paper's stand in paper/statistics.toml
+    "train": 146_102,
+    "valid": 19_319,
+    "test": 17_341,
+    "entities": 10_488,
+    "relations": 251,
+    "times": 1_589,
+}
+SETS = ("ICEWS05-15", "ICEWS18", "WIKI", "YAGO", "ICEWS14s", "ICEWS14")
+MEASURED = SETS[:-1]  # ICEWS14 runs where its test part is present, and nobody waits for it
+DECODERS = {"tucker": "TANGO-TuckER", "distmult": "TANGO-DistMult"}
+BEST = {"WIKI": "distmult", "YAGO": "distmult"}  # the decoder of the paper's best result; else tucker
+ALIKE = {"ICEWS14s": "ICEWS14", THINNED: "ICEWS05-15"}  # takes the paper's settings of another set
+HISTORIES = (1, 2, 3, 5, 6, 7)  # beside the usual 4
+WINDOWS = (0.001, 0.01, 0.1, 1.0, 10.0)  # solver time of a whole window
+ABLATIONS: dict[str, dict[str, Any]] = {"off": {"ode": False}, "other-graphs": {"graphs": "other"}}
+SEEDS = 5  # of the main table, as in the paper; one of the rest
+
+# The paper's form. Its solver time of a step is ours to choose; the identity stays in the derivative.
+FORM: dict[str, Any] = {
+    "identity": True,
+    "reach": 0.0,
+    "newcomers": 0.0,
+    "copying": False,
+    "normalise": False,
+    "solver": "rk4",
+    "gradient": "direct",
+    "steps": 1,
+}
+STATIC: tuple[str, ...] = ()  # sets on which the decoder has a static part as well
+STEP_TIME = {"ICEWS05-15": 0.1, "ICEWS18": 0.1, "WIKI": 0.1, "YAGO": 0.1, "ICEWS14": 0.1}
+TRAIN: dict[str, Any] = {"precision": "tf32"}  # learning rate and batch of windows are left to the rule
+UNVALIDATED: dict[str, Any] = {"epochs": 20, "patience": 0}  # ICEWS14 has no validation part to stop by
+
+STATIC_PART, TIME_SCALE, NORMALISATION = "static part in the decoder", "time scale", "normalisation"
+AUTHORS = ("ICEWS14s", "YAGO")  # sets on which the form of the authors' program runs
+BY_RULE = ("learning rate", "batch of windows")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One config: a preset on a data set. ``PRESET/DATA`` names its files in ``configs/`` and ``results/``."""
+
+    preset: str
+    data: str
+    row: str  # the paper's name of the model
+    model: str
+    settings: Mapping[str, Any]  # where they differ from the model's own, or the form asks for them
+    train: Mapping[str, Any]
+    seeds: int = 1
+    departures: tuple[str, ...] = field(default=())  # from the paper
+
+    @property
+    def name(self) -> str:
+        return f"{self.preset}/{self.data}"
+
+    @property
+    def source(self) -> str:
+        """The set that is read, before it is thinned."""
+        return self.data.removesuffix("-thinned")
+
+    @property
+    def thin(self) -> int | None:
+        """The seed by which its times are thinned."""
+        return THIN_SEED if self.data == THINNED else None
+
+
+def best_decoder(data: str) -> str:
+    """The decoder of the paper's best result on a set."""
+    return BEST.get(data, "tucker")
+
+
+def paper_settings(data: str, decoder: str) -> dict[str, Any]:
+    """The paper's best settings for a set, in its form, with the solver time that is ours."""
+    of = ALIKE.get(data, data)
+    best = published()["settings"]
+    own = {key: best.values[key, of, "value"].value for key in ("dim", "layers", "history", "transition", "dropout")}
+    own["transition"] = float(own["transition"])
+    static = {"static": True} if of in STATIC else {}
+    return {"decoder": decoder} | own | {"step_time": STEP_TIME[of]} | FORM | static
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """All experiments by name."""
+    return {experiment.name: experiment for experiment in _experiments()}
+
+
+def _experiments() -> Iterator[Experiment]:
+    for decoder in DECODERS:
+        for data in (*SETS, THINNED):
+            seeds = SEEDS if data in MEASURED else 1
+            yield _in_paper_form(data, decoder, "", {}, seeds)
+            yield _ours(data, decoder, "", {}, seeds)
+        for data in ("ICEWS05-15", "WIKI"):
+            yield _in_paper_form(data, decoder, "-without-transition", {"transition": 0.0})
+        for data in AUTHORS:
+            yield _authors(data, decoder)
+    for length in HISTORIES:
+        yield _in_paper_form("ICEWS05-15", "tucker", f"-history-{length}", {"history": length})
+    for data in MEASURED:
+        decoder = best_decoder(data)
+        for variant, changed in ABLATIONS.items():
+            yield _in_paper_form(data, decoder, f"-{variant}", changed)
+            yield _ours(data, decoder, f"-{variant}", changed)
+        history = paper_settings(data, decoder)["history"]
+        for window in WINDOWS:
+            yield _in_paper_form(data, decoder, f"-window-{window:g}", {"step_time": window / history})
+
+
+def _in_paper_form(data: str, decoder: str, variant: str, changed: dict[str, Any], seeds: int = 1) -> Experiment:
+    settings = paper_settings(data, decoder) | changed
+    train = TRAIN | (UNVALIDATED if data == "ICEWS14" else {})
+    departures = departures_of(data, settings)
+    name = f"paper-{decoder}{variant}"
+    return Experiment(name, data, DECODERS[decoder], f"tango-{decoder}", settings, train, seeds, departures)
+
+
+def _ours(data: str, decoder: str, variant: str, changed: dict[str, Any], seeds: int = 1) -> Experiment:
+    """The models as ``tango train`` has them; the state is not part of its own derivative."""
+    size = {"dim": 300, "layers": 3} if data == "YAGO" else {}
+    train = TRAIN | (UNVALIDATED if data == "ICEWS14" else {})
+    departures = ("identity", TIME_SCALE, "dropout", *BY_RULE)
+    name = f"tango-{decoder}{variant}"
+    return Experiment(name, data, DECODERS[decoder], f"tango-{decoder}", size | changed, train, seeds, departures)
+
+
+def _authors(data: str, decoder: str) -> Experiment:
+    """As the authors' program has it, with the paper's settings; it knows two layers at most."""
+    best = paper_settings(data, decoder)
+    settings = {key: best[key] for key in ("decoder", "dim", "history", "transition", "dropout")}
+    settings |= {"layers": min(2, best["layers"]), "step_time": float(f"{paper_step_time(data):.3g}")}
+    departures = ("the form of the authors' program",)
+    return Experiment(f"authors-{decoder}", data, DECODERS[decoder], "tango-authors", settings, TRAIN, 1, departures)
+
+
+def departures_of(data: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """In what a paper-form preset departs from the paper, by the names that are allowed."""
+    static = (STATIC_PART,) if settings.get("static") else ()
+    normalised = (NORMALISATION,) if settings["normalise"] else ()
+    moved = (TIME_SCALE,) if settings["step_time"] != paper_step_time(data) else ()
+    return (*static, *moved, *normalised, *BY_RULE)
+
+
+def paper_step_time(data: str) -> float:
+    """The solver time of one step in the paper."""
+    return paper_scale(data) / paper_steps(data)
+
+
+def paper_scale(data: str) -> float:
+    """The solver time that the paper gives to the whole range of a set."""
+    return float(published()["settings"].values["scale", ALIKE.get(data, data), "value"].value)
+
+
+def paper_steps(data: str) -> int:
+    """How many observed times the range of a set has, less one."""
+    counted = published()["statistics"].get(data, "times", "count")
+    return (int(counted.value) if counted else KNOWN[data].timestamps) - 1

@@ -1,0 +1,202 @@
+"""Which runs are missing, in which order they are made, and one of them from data to its result."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tangokg.errors import ConfigError, nearest, offer
+from tangokg.forecast import Forecaster, fit
+from tangokg.quads import Dataset, find, thin_dataset
+from tangokg.reproduce.cells import needs_of, tables
+from tangokg.reproduce.measure import OutOfTime, check_test_part, measure
+from tangokg.reproduce.presets import ABLATIONS, MEASURED, SETS, THINNED, Experiment, best_decoder, experiments
+from tangokg.reproduce.store import Results
+from tangokg.train import Interrupted, Progress, Reporter, RunConfig, RunFolder, TrainSettings, make_config
+from tangokg.train.devices import choose_device
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: everything that another process needs to know of it."""
+
+    preset: str
+    data: str
+    source: str  # a known set or a folder
+    thin: int | None
+    seed: int
+    tables: Mapping[str, Any]  # of the config
+    needs: tuple[str, ...]  # protocols beside the single step
+    again: bool = False  # a finished run does not count
+
+    @classmethod
+    def of(cls, experiment: Experiment, seed: int) -> Job:
+        tables = {
+            "model": experiment.model,
+            "settings": dict(experiment.settings),
+            "train": dict(experiment.train),
+        }
+        needs = needs_of(experiment.name) if seed == 0 else ()
+        return cls(experiment.preset, experiment.data, experiment.source, experiment.thin, seed, tables, needs)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Job:
+        return cls(**{**found, "needs": tuple(found["needs"])})
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def config(self) -> str:
+        return f"{self.preset}/{self.data}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.config} seed {self.seed}"
+
+    def folder(self, work: Path) -> Path:
+        """Where the run is kept while it is made."""
+        return work / self.preset / self.data / str(self.seed)
+
+    def tidy(self, work: Path) -> None:
+        """Delete what only going on with the run needs: its result is kept."""
+        shutil.rmtree(RunFolder(self.folder(work)).checkpoint.parent, ignore_errors=True)
+
+    def run_config(self, device: str) -> RunConfig:
+        found = make_config(tables=self.tables, seed=self.seed, where=self.label)
+        return replace(found, train=replace(found.train, device=choose_device(device).type))
+
+    def dataset(self) -> Dataset:
+        found = find(self.source)
+        return replace(found if self.thin is None else thin_dataset(found, self.thin), name=self.data)
+
+
+def order() -> Iterator[tuple[str, int]]:
+    """Every (experiment, seed) by priority."""
+    known = experiments()
+    names = [name for stage in _stages() for name in stage if name in known]
+    history = [name for name in known if "-history-" in name]
+    late = {*history}
+    first = [name for name in dict.fromkeys([*names, *known]) if name not in late]
+    yield from ((name, 0) for name in first)
+    for seed in range(1, max((experiment.seeds for experiment in known.values()), default=1)):
+        yield from ((name, seed) for name in first if seed < known[name].seeds)
+    yield from ((name, 0) for name in history)
+
+
+def _stages() -> Iterator[list[str]]:
+    """Main table, inductive, irregular, ablation; then ours, and what the dynamics add."""
+    both = ("tucker", "distmult")
+    decoders = {data: sorted(both, key=lambda d, data=data: d != best_decoder(data)) for data in (*SETS, THINNED)}  # type: ignore[misc]
+    for place in (0, 1):
+        yield [f"paper-{decoders[data][place]}/{data}" for data in SETS]
+    yield [f"paper-{decoder}-without-transition/ICEWS05-15" for decoder in both]
+    yield [f"paper-{decoder}/{THINNED}" for decoder in both]
+    yield [f"paper-{decoder}-without-transition/WIKI" for decoder in decoders["WIKI"]]
+    for place in (0, 1):
+        yield [f"tango-{decoders[data][place]}/{data}" for data in SETS]
+    for variant in ABLATIONS:
+        for begin in ("paper", "tango"):
+            yield [f"{begin}-{best_decoder(data)}-{variant}/{data}" for data in MEASURED]
+
+
+def chosen(only: Iterable[str]) -> set[str]:
+    """Names of experiments for tables, presets, data sets and ``PRESET/DATA``; all where nothing is named."""
+    wanted = list(only)
+    known = experiments()
+    if not wanted:
+        return set(known)
+    found: set[str] = set()
+    for name in wanted:
+        if name in tables():
+            found |= {cell.config for cell in tables()[name].cells}
+            continue
+        own = {n for n, e in known.items() if name in (n, e.preset, e.data)}
+        if not own:
+            names = [*tables(), *known, *(e.preset for e in known.values()), *(e.data for e in known.values())]
+            raise ConfigError(
+                f"--only {name!r}: no table, preset, data set or PRESET/DATA of this name.{offer(nearest(name, names))}"
+            )
+        found |= own
+    return found
+
+
+def missing(results: Results, only: Iterable[str] = (), seeds: int | None = None, again: bool = False) -> list[Job]:
+    """The runs that are wanted and not there, by priority; ``again`` takes those that are there as well."""
+    wanted = chosen(only)
+    jobs = [
+        Job.of(experiments()[name], seed)
+        for name, seed in order()
+        if name in wanted and (seeds is None or seed < seeds)
+    ]
+    return [replace(job, again=again) for job in jobs if again or not is_there(results, job)]
+
+
+def is_there(results: Results, job: Job) -> bool:
+    """Whether a run has its result, with every protocol that its cells need."""
+    result = results.found.get(job.config, {}).get(job.seed)
+    if result is None:
+        return False
+    return all(need in result.get("protocols", {}) for need in job.needs)
+
+
+class Until:
+    """A reporter that lets training stop, with a checkpoint, when its time is over."""
+
+    def __init__(self, deadline: float, heard: Reporter | None = None) -> None:
+        self.deadline, self.heard, self.stopped = deadline, heard, False
+
+    def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None:
+        if self.heard is not None:
+            self.heard.step(progress, settings, snapshots)
+        self._look()
+
+    def epoch(self, progress: Progress, settings: TrainSettings) -> None:
+        if self.heard is not None:
+            self.heard.epoch(progress, settings)
+        self._look()
+
+    def _look(self) -> None:
+        """The loop takes a signal for a question, which it asks between two steps."""
+        if time.monotonic() > self.deadline and not self.stopped:
+            self.stopped = True
+            signal.raise_signal(signal.SIGTERM)
+
+
+def make_result(
+    job: Job, work: Path, device: str, deadline: float, last: float, heard: Reporter | None = None
+) -> dict[str, Any]:
+    """Train until ``deadline`` at most, measure until ``last``; :class:`OutOfTime` where that was too short.
+
+    A run under way goes on from its checkpoint; one that was made with other settings starts again.
+    """
+    dataset, config, folder = job.dataset(), job.run_config(device), job.folder(work)
+    until = Until(deadline, heard)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    afresh = _is_other(folder, config) or (job.again and RunFolder(folder).finished)
+    try:
+        forecaster = fit(dataset, config, out=folder, resume=not afresh, overwrite=afresh, reporter=until)
+    except Interrupted:
+        if until.stopped:
+            raise OutOfTime from None
+        raise
+    return _measured(forecaster, job, folder, last)
+
+
+def _measured(forecaster: Forecaster, job: Job, folder: Path, last: float) -> dict[str, Any]:
+    check_test_part(forecaster)
+    return measure(forecaster, folder, job.needs, job.preset, last)
+
+
+def _is_other(folder: Path, config: RunConfig) -> bool:
+    """Whether a run of another preset, or for another device, lies here."""
+    if not (folder / "config.toml").exists():
+        return False
+    there = RunFolder(folder).config()
+    windows, rate = there.train.batch_windows, there.train.learning_rate  # as the rule had them
+    return replace(config, train=replace(config.train, batch_windows=windows, learning_rate=rate)) != there

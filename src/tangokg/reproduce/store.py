@@ -1,0 +1,189 @@
+"""Results as files, ``results/PRESET/DATA/SEED.json``: read with checks, written whole, packed and taken apart."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tangokg.errors import DataError
+from tangokg.reproduce.cells import Cell
+from tangokg.reproduce.presets import Experiment, experiments
+from tangokg.train import make_config
+from tangokg.train.checkpoint import write_atomically
+
+SCHEMA = 1  # of a result with a preset; files of `tango train` have no schema, and the same keys
+KEYS = ("model", "dataset", "seed", "config", "test", "queries", "epochs", "train_seconds", "device", "versions")
+FILTERS = ("raw", "time-aware", "time-unaware")
+AGAIN = "Take it away, and fill its cells again with `tango reproduce --run`."
+
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A cell of ours: the mean over seeds, and the standard deviation where there are two or more."""
+
+    mean: float
+    spread: float | None
+    seeds: int
+
+
+class Results:
+    """All results that are there, by experiment and seed; those of other settings than the preset's are set aside."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[int, Result]] = {}
+        self.stale: dict[str, str] = {}  # name of the file -> what differs
+
+    def add(self, name: str, result: Result, where: str) -> None:
+        """Take a result of the experiment ``name`` up, or set it aside with the reason."""
+        experiment = experiments().get(name)
+        if experiment is None:
+            self.stale[where] = f"there is no preset {name}"
+        elif differs := differences(experiment, result):
+            self.stale[where] = differs
+        else:
+            self.found.setdefault(name, {})[result["seed"]] = result
+
+    def of(self, config: str) -> list[Result]:
+        """The results of an experiment, in the order of their seeds."""
+        return [result for _, result in sorted(self.found.get(config, {}).items())]
+
+    def value(self, cell: Cell) -> Value | None:
+        """What fills a cell: None where it is missing."""
+        numbers = [at(result, *cell.protocol, cell.metric) for result in self.of(cell.config)]
+        there = [float(number) for number in numbers if number is not None]
+        if not there:
+            return None
+        spread = statistics.stdev(there) if len(there) > 1 else None
+        return Value(statistics.fmean(there), spread, len(there))
+
+
+def at(result: Result, *keys: str) -> Any:
+    """What stands under these keys, one inside the other; None where something is missing."""
+    found: Any = result
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def differences(experiment: Experiment, result: Result) -> str:
+    """In which settings a result departs from its preset; "" where it does not."""
+    tables = {"settings": dict(experiment.settings), "train": dict(experiment.train)}
+    wanted = make_config(experiment.model, tables, where=experiment.name).to_tables()
+    other = [] if result["model"] == experiment.model else [f"model {result['model']}"]
+    other += [] if result["dataset"] == experiment.data else [f"data set {result['dataset']}"]
+    for key, value in result["config"].get("settings", {}).items():
+        if key in wanted["settings"] and value != wanted["settings"][key]:
+            other.append(f"{key} {value} instead of {wanted['settings'][key]}")
+    return ", ".join(other)
+
+
+def read_results(folder: Path) -> Results:
+    """All results below a folder; one that is not there holds none."""
+    results = Results()
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder}: expected a folder with results, PRESET/DATA/SEED.json, found a file.")
+    for path in sorted(folder.glob("*/*/*.json")):
+        result = read_result(path)
+        name = f"{path.parts[-3]}/{path.parts[-2]}"
+        if path.stem != str(result["seed"]):
+            raise DataError(f"{path}: expected the result of seed {path.stem}, found seed {result['seed']}. {AGAIN}")
+        results.add(name, result, str(path))
+    return results
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """One result; a file that is damaged or of another form is an error that says so."""
+    return check(_load(path), str(path))
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; expected results of `tango reproduce --run --out`.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: damaged, not JSON ({error}). {AGAIN}") from None
+
+
+def check(found: Any, where: str) -> dict[str, Any]:
+    """A result with all its keys and figures, or an error."""
+    if not isinstance(found, dict):
+        raise DataError(f"{where}: expected a result with {', '.join(KEYS)}, found {type(found).__name__}. {AGAIN}")
+    if (schema := found.get("schema", SCHEMA)) != SCHEMA:
+        raise DataError(f"{where}: a result of form {schema!r}; this version reads form {SCHEMA}. {AGAIN}")
+    if missing := [key for key in KEYS if key not in found]:
+        raise DataError(f"{where}: a result of an older form, without {', '.join(missing)}. {AGAIN}")
+    for part in ("valid", "test"):
+        figures = [at(found, part, name, "mrr") for name in FILTERS] if part in found else []
+        if not all(isinstance(mrr, int | float) and 0 <= mrr <= 100 for mrr in figures):
+            raise DataError(f"{where}: damaged: [{part}] has no MRR between 0 and 100 for each filter. {AGAIN}")
+    return found
+
+
+def place_of(folder: Path, config: str, seed: int) -> Path:
+    """Where a result is kept."""
+    return folder / config / f"{seed}.json"
+
+
+def write_result(folder: Path, config: str, result: Result) -> Path:
+    """Keep a result in its place."""
+    path = place_of(folder, config, result["seed"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, result)
+    return path
+
+
+def _write(path: Path, value: Any) -> None:
+    write_atomically(path, (json.dumps(_rounded(value), indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _rounded(value: Any) -> Any:
+    """Six digits after the point: more than any table shows, and files that stay small."""
+    if isinstance(value, Mapping):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def pack(path: Path, results: Iterable[Result]) -> None:
+    """Several results as one file; each names its preset."""
+    path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    _write(path, {"schema": SCHEMA, "results": list(results)})
+
+
+def unpack(path: Path) -> list[dict[str, Any]]:
+    """The results of a file that :func:`pack` wrote."""
+    found = _load(path)
+    if not isinstance(found, dict) or not isinstance(found.get("results"), list):
+        raise DataError(f"{path}: expected a file of `tango reproduce --run --out`, with a list of results.")
+    results = [check(result, f"{path}, result {number}") for number, result in enumerate(found["results"], 1)]
+    for number, result in enumerate(results, 1):
+        if not {result.get("preset"), result["dataset"]} <= _known_names():
+            raise DataError(
+                f"{path}, result {number}: preset {result.get('preset')!r} on {result['dataset']!r} is unknown. {AGAIN}"
+            )
+    return results
+
+
+def _known_names() -> set[Any]:
+    return {name for experiment in experiments().values() for name in (experiment.preset, experiment.data)}
+
+
+def merge(path: Path, folder: Path) -> tuple[list[Path], list[Path]]:
+    """Take a packed file apart into its places; returns what was written, and what was left because it is as new."""
+    written, left = [], []
+    for result in unpack(path):
+        config = f"{result['preset']}/{result['dataset']}"
+        place = place_of(folder, config, result["seed"])
+        if place.exists() and read_result(place).get("date", "") >= result.get("date", ""):
+            left.append(place)
+        else:
+            written.append(write_result(folder, config, result))
+    return written, left

@@ -1,0 +1,233 @@
+"""What a search chooses from, and how a choice becomes a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tangokg.config import parse_assignment, to_toml
+from tangokg.errors import ConfigError, DataError, nearest, offer
+from tangokg.models import MODELS
+from tangokg.quads.values import Dataset
+from tangokg.train import RunConfig, TrainSettings, make_config, resolve
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some values."""
+
+    values: tuple[Any, ...]
+
+    def clip(self, value: Any) -> Any:
+        """The value itself where it is one of ours, else our first."""
+        return value if value in self.values else self.values[0]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number between two ends, both included."""
+
+    low: float
+    high: float
+    log: bool = False  # each factor is as likely as another
+    whole: bool = False
+
+    def clip(self, value: Any) -> Any:
+        """The nearest value that is ours."""
+        return min(max(value, self.low), self.high)
+
+
+Space = Mapping[str, Choice | Range]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A search by name."""
+
+    about: str
+    sampler: str  # a name in SAMPLERS
+    space: Space  # keys are settings, or "model", or "scale": the paper's length of the whole range of time
+    fixed: Values  # settings of every trial
+    trials: int  # at most, unless asked for otherwise
+
+
+_PAPER_MODELS = Choice(("tango-tucker", "tango-distmult"))
+
+PRESETS = {
+    "paper-grid": Preset(
+        "every point of the paper's grid, in the paper's form of the derivative",
+        "grid",
+        {
+            "model": _PAPER_MODELS,
+            "dim": Choice((200, 300)),
+            "layers": Choice((2, 3)),
+            "scale": Choice((0.001, 0.01, 0.1)),
+            "transition": Choice((0.01, 0.1, 1.0)),
+            "dropout": Choice((0.3, 0.5)),
+            "history": Choice((4, 6, 10)),
+        },
+        {"identity": True, "epochs": 20, "patience": 0},
+        432,
+    ),
+    "search": Preset(
+        "a sampler that learns from the trials so far, within the paper's space and somewhat beyond",
+        "tpe",
+        {
+            "model": _PAPER_MODELS,
+            "dim": Choice((200, 300)),
+            "layers": Range(1, 3, whole=True),
+            "step_time": Range(1e-4, 3.0, log=True),
+            "transition": Range(0.01, 1.0, log=True),
+            "dropout": Range(0.2, 0.6),
+            "history": Range(1, 10, whole=True),
+            "learning_rate": Range(3e-4, 4e-3, log=True),
+            "batch_windows": Range(1, 32, log=True, whole=True),
+        },
+        {"epochs": 30},
+        24,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A search, resolved: two workers with equal plans may share a study."""
+
+    preset: str
+    space: Space
+    fixed: Values
+    scale_step: float  # solver time of one usual gap where the whole range is 1 long
+    seed: int = 0
+
+    @property
+    def sampler(self) -> str:
+        return PRESETS[self.preset].sampler
+
+    @property
+    def size(self) -> int | None:
+        """How many points a grid has; None where there is no end to them."""
+        choices = [len(choice.values) for choice in self.space.values() if isinstance(choice, Choice)]
+        return prod(choices) if len(choices) == len(self.space) and self.sampler == "grid" else None
+
+    def config(self, values: Values) -> RunConfig:
+        """The config of one point of the space."""
+        return _config({**self.fixed, **values}, self.scale_step, self.seed)
+
+    def final(self, values: Values) -> RunConfig:
+        """The config of a point for training in earnest: until it converges, wherever there is a device."""
+        config, usual = self.config(values), TrainSettings()
+        train = replace(config.train, epochs=usual.epochs, patience=usual.patience, device=usual.device)
+        return replace(config, train=train)
+
+    def usual(self, dataset: Dataset) -> dict[str, Any]:
+        """The point of the space nearest to what the model is without a search."""
+        model = self.fixed.get("model") or next(iter(getattr(self.space.get("model"), "values", ("tango",))))
+        config = resolve(make_config(model), dataset)
+        known = {"model": model, "scale": 0.1} | asdict(config.settings) | asdict(config.train)
+        return {name: choice.clip(known[name]) for name, choice in self.space.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a study remembers of its plan, for JSON; where and how often it saves is nobody's concern."""
+        fixed = {key: value for key, value in self.fixed.items() if key not in ("device", "checkpoint_seconds")}
+        space = {name: _plain(choice) for name, choice in self.space.items()}
+        return {"preset": self.preset, "seed": self.seed, **fixed, **space}
+
+
+def _plain(choice: Choice | Range) -> Any:
+    return list(choice.values) if isinstance(choice, Choice) else asdict(choice)
+
+
+def _config(values: Values, scale_step: float, seed: int) -> RunConfig:
+    values = dict(values)
+    model, scale = values.pop("model", None), values.pop("scale", None)
+    if scale is not None:
+        values["step_time"] = scale * scale_step
+    return make_config(model, assignments=[to_toml({key: value}) for key, value in values.items()], seed=seed)
+
+
+def make_plan(
+    dataset: Dataset, preset: str, model: str | None = None, assignments: Iterable[str] = (), seed: int = 0
+) -> Plan:
+    """A preset with what was given by hand: ``key=value`` fixes a setting, ``key=[a, b]`` gives its choices."""
+    if preset not in PRESETS:
+        raise ConfigError(f"unknown preset {preset!r}.{offer(nearest(preset, PRESETS))} Known: {', '.join(PRESETS)}.")
+    if not len(dataset.valid):
+        raise DataError(f"{dataset.name}: there is no validation part, and a search is judged by nothing else.")
+    space, fixed = dict(PRESETS[preset].space), dict(PRESETS[preset].fixed)
+    given = [("model", model)] if model else []
+    given += [_given(text) for text in assignments]
+    for key, value in given:
+        for other in ({"scale", "step_time"} - {key}) if key in ("scale", "step_time") else ():
+            space.pop(other, None)  # two names of one thing
+            fixed.pop(other, None)
+        if isinstance(value, list):
+            if not value:
+                raise ConfigError(f"--set {key}=[]: expected one value at least.")
+            space[key] = Choice(tuple(value))
+            fixed.pop(key, None)
+        else:
+            fixed[key] = value
+            space.pop(key, None)
+    if not space:
+        raise ConfigError("every setting is fixed, so that nothing is left to search; give one a list: dim=[100, 200].")
+    plan = Plan(preset, space, fixed, scale_step(dataset), seed)
+    _check(plan)
+    return plan
+
+
+def _given(text: str) -> tuple[str, Any]:
+    """``train.epochs=3`` -> epochs, 3; the table is checked, and then no longer needed."""
+    key, value = parse_assignment(text)
+    table, _, short = key.rpartition(".")
+    if table not in ("", "settings", "train") or (table == "train") > (
+        short in {f.name for f in fields(TrainSettings)}
+    ):
+        raise ConfigError(f"--set {text!r}: there is no such setting.")
+    return short, value
+
+
+def _check(plan: Plan) -> None:
+    """Every value by itself makes a config; a model without the settings of the space cannot be searched."""
+    first = {name: next(_ends(choice)) for name, choice in plan.space.items()}
+    for model in _ends(plan.space["model"]) if "model" in plan.space else (plan.fixed.get("model"),):
+        name = make_config(model).model
+        known = {f.name for f in (*fields(MODELS[name].settings), *fields(TrainSettings))} | {"model", "scale"}
+        if missing := [key for key in PRESETS[plan.preset].space if key in plan.space and key not in known]:
+            able = [name for name, recipe in MODELS.items() if hasattr(recipe.settings, "dim")]
+            raise ConfigError(
+                f"{name} has no {', '.join(missing)}, which the preset {plan.preset} varies; "
+                f"choose one of {', '.join(able)}."
+            )
+    for name, choice in plan.space.items():
+        for value in _ends(choice):
+            plan.config(first | {name: value})
+
+
+def _ends(choice: Choice | Range) -> Iterator[Any]:
+    """All values of a choice; the two ends of a range."""
+    if isinstance(choice, Choice):
+        return iter(choice.values)
+    kind = int if choice.whole else float
+    return iter((kind(choice.low), kind(choice.high)))
+
+
+def scale_step(dataset: Dataset) -> float:
+    r"""Solver time of the usual gap between training snapshots where the whole range of time is 1 long.
+
+    .. math::
+        \mathrm{step\_time} = \mathrm{scale} \cdot \frac{\mathrm{median}_j (t_{j+1} - t_j)}{t_\mathrm{last} - t_0}
+
+    The range is that of the training and validation parts. The paper's is of the test part too, so that its time is
+    shorter by the test part's share; a search does not look there.
+    """
+    t = np.unique(dataset.train.t)
+    whole = float(dataset.valid.t.max()) - float(t[0])
+    gaps = np.diff(t)
+    usual = float(np.sort(gaps)[(len(gaps) - 1) // 2]) if len(gaps) else 1.0  # the lower median, as in the model
+    return usual / whole

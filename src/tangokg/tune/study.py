@@ -1,0 +1,295 @@
+"""A study in one file that survives a kill and is shared by workers: Optuna's journal, and who holds which trial."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tangokg.errors import ConfigError, RunError
+from tangokg.quads.values import Dataset
+from tangokg.train import Progress
+from tangokg.tune.locks import FileLock
+from tangokg.tune.space import Choice, Plan, Range
+
+SCHEMA = 1
+NAME = "tango"  # of the one study in a file
+FIRST = b'{"op_code":'  # how a journal begins
+MOST_STARTS = 3  # a trial that was killed this often is given up
+STATES = {"WAITING": "waiting", "RUNNING": "under way", "COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}
+OVER = ("done", "pruned", "failed")  # states of trials that have ended
+
+
+def load_optuna() -> Any:
+    """The package, quiet; without it an error that says how to get it."""
+    try:
+        import optuna
+    except ModuleNotFoundError as error:
+        if error.name != "optuna":
+            raise
+        raise ConfigError(
+            "a search needs Optuna, which is not installed: pip install 'tangokg[tune]' brings it."
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def _tpe(plan: Plan, trial: int) -> Any:
+    """Trials that run count as bad ones, so that workers do not crowd; each trial has its own draw."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # both options are called experimental
+        seed = int(np.random.SeedSequence([plan.seed, trial]).generate_state(1)[0])
+        return load_optuna().samplers.TPESampler(
+            seed=seed, multivariate=True, constant_liar=True, n_startup_trials=6, warn_independent_sampling=False
+        )
+
+
+def _grid(plan: Plan, trial: int) -> Any:
+    """Points in an order drawn from the seed, the same for all workers."""
+    values = {name: choice.values for name, choice in plan.space.items() if isinstance(choice, Choice)}
+    return load_optuna().samplers.GridSampler(values, seed=plan.seed)
+
+
+def _halving(epochs: int) -> Any:
+    return load_optuna().pruners.SuccessiveHalvingPruner(min_resource=max(1, epochs // 8), reduction_factor=2)
+
+
+def _median(epochs: int) -> Any:
+    return load_optuna().pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=max(1, epochs // 4))
+
+
+SAMPLERS: dict[str, Callable[[Plan, int], Any]] = {"grid": _grid, "tpe": _tpe}
+PRUNERS: dict[str, Callable[[int], Any]] = {
+    "median": _median,  # below the median of the trials so far at the same epoch
+    "halving": _halving,  # among the worse half at epochs that double (ASHA)
+    "none": lambda _: load_optuna().pruners.NopPruner(),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trial as people see it."""
+
+    number: int
+    state: str  # a value of STATES
+    mrr: float | None  # the best validation MRR so far
+    values: Mapping[str, Any]
+    epochs: int
+    seconds: float | None
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "values": dict(self.values)}
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """A trial in the hands of this process until one of its endings is told, or the process dies."""
+
+    number: int
+    values: Mapping[str, Any]
+    folder: Path
+    trial: Any  # optuna.trial.Trial
+    lock: FileLock
+    starts: int
+    known: frozenset[int]  # epochs that were reported before
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "state.safetensors"
+
+    def report(self, progress: Progress) -> bool:
+        """Tell the best MRR up to this epoch; whether to give the trial up."""
+        if progress.epoch not in self.known:
+            self.trial.report(progress.best_mrr, progress.epoch)
+        return bool(self.trial.should_prune())
+
+    def let_go(self) -> None:
+        """Leave the trial to whoever comes next; this was no kill."""
+        self.trial.set_user_attr("starts", self.starts - 1)
+        self.lock.release()
+
+    def done(self, progress: Progress) -> None:
+        self.trial.set_user_attr("seconds", round(progress.seconds, 1))
+        self._end("COMPLETE", progress.best_mrr)
+
+    def pruned(self, progress: Progress) -> None:
+        self.trial.set_user_attr("seconds", round(progress.seconds, 1))
+        self._end("PRUNED")
+
+    def failed(self, why: str) -> None:
+        self.trial.set_user_attr("note", why)
+        self._end("FAIL")
+
+    def _end(self, state: str, value: float | None = None) -> None:
+        optuna = load_optuna()
+        self.trial.study.sampler = optuna.samplers.RandomSampler()  # that of a grid would end a loop that is not there
+        self.trial.study.tell(self.number, value, state=optuna.trial.TrialState[state])
+        self.lock.release()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Study:
+    """The trials of a plan on a data set."""
+
+    def __init__(self, path: Path, plan: Plan, dataset: Dataset, pruner: str = "median") -> None:
+        optuna = load_optuna()
+        self.path, self.plan = path, plan
+        self.folder = path.with_name(path.name + ".work")  # locks, and checkpoints of trials under way
+        self._ask = FileLock(self.folder / "ask.lock")
+        journal = FileLock(self.folder / "journal.lock")
+        _check_journal(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with self._ask:
+                with journal:
+                    _drop_torn_line(path)
+                backend: Any = optuna.storages.journal.JournalFileBackend(str(path), lock_obj=journal)
+                self._storage = optuna.storages.JournalStorage(backend)
+                choose = PRUNERS[pruner](plan.config(plan.usual(dataset)).train.epochs)
+                self._study = optuna.create_study(
+                    storage=self._storage, study_name=NAME, direction="maximize", load_if_exists=True, pruner=choose
+                )
+                self._begin_or_compare(dataset)
+        except (ValueError, KeyError, TypeError, AssertionError) as error:
+            raise _damaged(path, error) from None
+
+    def _begin_or_compare(self, dataset: Dataset) -> None:
+        mine = {"schema": SCHEMA, "data": dataset.name, "facts": digest(dataset), **self.plan.to_dict()}
+        mine = json.loads(json.dumps(mine))
+        there = self._study.user_attrs.get("plan")
+        if there is None:
+            if self.plan.sampler != "grid":  # what needs no search comes first: nothing worse is found
+                self._study.enqueue_trial(self.plan.usual(dataset), skip_if_exists=True)
+            self._study.set_user_attr("plan", mine)
+        elif there.get("facts") != mine["facts"]:
+            raise RunError(
+                f"{self.path} is a study of other facts ({there.get('data')} there, {dataset.name} here). "
+                f"Go on with the same data, or name another file with --study."
+            )
+        elif others := [key for key in {**there, **mine} if key != "data" and there.get(key) != mine.get(key)]:
+            told = "; ".join(f"{key}: {_short(there.get(key))} there, {_short(mine.get(key))} here" for key in others)
+            raise RunError(
+                f"{self.path} is a study of another search ({told}). Go on with the same settings, or name another "
+                f"file with --study."
+            )
+
+    def claim(self, most: int) -> Claim | None:
+        """The next trial: one whose worker is gone, else a new one while there are fewer than ``most``."""
+        with self._ask:
+            trials = self._trials()
+            self._clear(trials)
+            for frozen in trials:
+                if frozen.state.name == "RUNNING" and (taken := self._take(frozen.number)) is not None:
+                    return taken
+            if sum(frozen.state.name != "WAITING" for frozen in trials) >= min(most, self.plan.size or most):
+                return None
+            self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, len(trials))
+            return self._take(self._study.ask().number)
+
+    def _take(self, number: int) -> Claim | None:
+        """Hold a trial that is under way, where nobody does; the values that it lacks are drawn."""
+        lock = FileLock(self.folder / str(number) / "lock")
+        if not lock.try_acquire():
+            return None
+        optuna = load_optuna()
+        study_id = self._storage.get_study_id_from_name(NAME)
+        trial_id = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
+        self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, number)
+        trial = optuna.trial.Trial(self._study, trial_id)
+        values = {name: _suggest(trial, name, choice) for name, choice in self.plan.space.items()}
+        starts = trial.user_attrs.get("starts", 0) + 1
+        known = frozenset(self._storage.get_trial(trial_id).intermediate_values)
+        claim = Claim(number, values, lock.path.parent, trial, lock, starts, known)
+        if starts > MOST_STARTS:
+            claim.failed(f"killed {MOST_STARTS} times; is there enough memory?")
+            return None
+        trial.set_user_attr("starts", starts)
+        return claim
+
+    def _clear(self, trials: list[Any]) -> None:
+        """Delete what a worker left that was killed between a trial's end and its clearing up."""
+        over = {str(frozen.number) for frozen in trials if frozen.state.is_finished()}
+        for folder in self.folder.iterdir():
+            if folder.name in over:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _trials(self) -> list[Any]:
+        return list(self._study.get_trials(deepcopy=False))
+
+    def outcomes(self) -> list[Outcome]:
+        """All trials that were begun, in their order."""
+        return [_outcome(frozen) for frozen in self._trials() if frozen.state.name != "WAITING"]
+
+
+def _outcome(frozen: Any) -> Outcome:
+    reported = frozen.intermediate_values
+    return Outcome(
+        frozen.number,
+        STATES[frozen.state.name],
+        max([*reported.values(), *([frozen.value] if frozen.state.name == "COMPLETE" else [])], default=None),
+        frozen.params,
+        max(reported, default=0),
+        frozen.user_attrs.get("seconds"),
+        frozen.user_attrs.get("note", ""),
+    )
+
+
+def best_of(outcomes: list[Outcome]) -> Outcome | None:
+    """The best trial so far by validation MRR, the first of equals."""
+    measured = [outcome for outcome in outcomes if outcome.mrr is not None and outcome.state != "failed"]
+    return max(measured, key=lambda outcome: (outcome.mrr, -outcome.number), default=None)
+
+
+def _suggest(trial: Any, name: str, choice: Choice | Range) -> Any:
+    if isinstance(choice, Choice):
+        return trial.suggest_categorical(name, choice.values)
+    if choice.whole:
+        return trial.suggest_int(name, int(choice.low), int(choice.high), log=choice.log)
+    return trial.suggest_float(name, choice.low, choice.high, log=choice.log)
+
+
+def digest(dataset: Dataset) -> str:
+    """Tells data sets apart by what a search sees of them: all but the test part."""
+    seen = hashlib.sha256(f"{dataset.vocab.num_entities} {dataset.vocab.num_relations}".encode())
+    for part in (dataset.past, dataset.valid):
+        seen.update(f" {len(part)} ".encode())
+        for column in (part.s, part.r, part.o, part.t):
+            seen.update(np.ascontiguousarray(column, dtype="<i8").tobytes())
+    return seen.hexdigest()[:16]
+
+
+def _check_journal(path: Path) -> None:
+    """Nothing but a study is written to."""
+    if path.is_dir():
+        raise RunError(f"--study {path}: expected the name of a file, found a folder.")
+    if not path.exists() or not path.stat().st_size:
+        return
+    with path.open("rb") as file:
+        if file.read(len(FIRST)) != FIRST:
+            raise _damaged(path, "it does not begin like one")
+
+
+def _damaged(path: Path, why: object) -> RunError:
+    return RunError(f"{path}: damaged, or no study ({why}). Name another file with --study.")
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Cut off a last line that its writer did not live to finish: the next one would be written behind it."""
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    if content and not content.endswith(b"\n"):
+        with path.open("r+b") as file:
+            file.truncate(content.rfind(b"\n") + 1)
+
+
+def _short(value: Any) -> str:
+    return "none" if value is None else json.dumps(value)

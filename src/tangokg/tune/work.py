@@ -1,0 +1,163 @@
+"""Workers: each takes trial after trial of a study through the one training loop."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tangokg.errors import TangoError, TrainingError
+from tangokg.quads.values import Dataset
+from tangokg.train import Interrupted, Progress, TrainSettings, choose_device, fit
+from tangokg.train.signals import stopping
+from tangokg.tune.space import Plan
+from tangokg.tune.study import OVER, Claim, Outcome, Study
+
+POLL_SECONDS = 0.5
+Hear = Callable[[list[Outcome]], None]  # is told all trials whenever one of them has moved
+
+
+class _Pruned(Exception):
+    """The trial under way is not worth its time."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+
+@dataclass(frozen=True)
+class Search:
+    """Everything that a worker needs to know; frozen and plain, so that it travels to other processes."""
+
+    dataset: Dataset
+    plan: Plan
+    path: Path  # of the study
+    trials: int  # in all
+    pruner: str = "median"
+    deadline: float | None = None  # in the seconds of time.time()
+
+    def open(self) -> Study:
+        return Study(self.path, self.plan, self.dataset, self.pruner)
+
+
+class Judge:
+    """A reporter of the training loop that tells the study each epoch, gives up what is behind, and keeps time."""
+
+    def __init__(self, claim: Claim, stop: Callable[[], bool], moved: Callable[[], None]) -> None:
+        self.claim, self.stop, self.moved = claim, stop, moved
+        self.stopped = False
+
+    def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None:
+        self._look_at_the_clock()
+
+    def epoch(self, progress: Progress, settings: TrainSettings) -> None:
+        behind = self.claim.report(progress)
+        self.moved()
+        if behind and progress.epoch < settings.epochs:
+            raise _Pruned(progress)
+        self._look_at_the_clock()
+
+    def _look_at_the_clock(self) -> None:
+        """Training stops, and writes its checkpoint, on a signal; so it gets one."""
+        if not self.stopped and self.stop() and threading.current_thread() is threading.main_thread():
+            self.stopped = True
+            signal.raise_signal(signal.SIGINT)
+
+
+def work(search: Search, stop: Callable[[], bool] | None = None, hear: Hear = lambda _: None) -> list[Outcome]:
+    """Run trials until there are as many as asked for, time is up, or ``stop`` says so; returns all of the study.
+
+    The test part is taken away first: neither training nor choice can depend on it.
+    """
+    dataset = replace(search.dataset, test=search.dataset.test.select(slice(0)), after=None)
+    choose_device(search.plan.config(search.plan.usual(dataset)).train.device)  # an error now, not one for each trial
+    study = search.open()
+
+    def over() -> bool:
+        return (search.deadline is not None and time.time() > search.deadline) or (stop is not None and stop())
+
+    while not over() and (claim := study.claim(search.trials)) is not None:
+        hear(study.outcomes())
+        judge = Judge(claim, over, lambda: hear(study.outcomes()))
+        try:
+            _run(dataset, search.plan, claim, judge)
+        finally:
+            claim.lock.release()
+        hear(study.outcomes())
+    return study.outcomes()
+
+
+def _run(dataset: Dataset, plan: Plan, claim: Claim, judge: Judge) -> None:
+    """One trial to one of its endings; one that was interrupted goes on from its checkpoint."""
+    try:
+        _, progress = fit(dataset, plan.config(claim.values), claim.checkpoint, resume=True, reporter=judge)
+    except Interrupted:
+        claim.let_go()
+        if not judge.stopped:
+            raise
+    except _Pruned as given_up:
+        claim.pruned(given_up.progress)
+    except (TrainingError, MemoryError, torch.OutOfMemoryError) as error:
+        claim.failed(str(error) or type(error).__name__)
+    else:
+        claim.done(progress)
+
+
+def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> list[Outcome]:
+    """Several workers, each in a process of its own; an interruption is passed on, and waited for.
+
+    What a worker leaves that was killed is taken up by the others; an error is raised where nobody was left to.
+    """
+    study = search.open()  # made, or refused, before anybody starts
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    said: Any = context.SimpleQueue()
+    threads = max(1, torch.get_num_threads() // workers)
+    processes = [context.Process(target=_worker, args=(search, threads, stop, said)) for _ in range(workers)]
+    with stopping() as asked:
+        for process in processes:
+            process.start()
+        while any(process.is_alive() for process in processes):
+            if asked() and not (sys.platform == "win32" and asked() == signal.SIGINT):  # there Ctrl-C is for all
+                stop.set()
+            hear(study.outcomes())
+            time.sleep(POLL_SECONDS)
+        for process in processes:
+            process.join()
+        if asked():
+            raise Interrupted(asked(), study.folder / "state")
+    hear(study.outcomes())
+    errors = []
+    while not said.empty():
+        errors.append(said.get())
+    killed = sum(process.exitcode not in (0, 2) for process in processes)
+    if killed:
+        errors.append(f"{killed} of {workers} killed, perhaps for want of memory.")
+    outcomes = study.outcomes()
+    if errors and sum(outcome.state in OVER for outcome in outcomes) < search.trials:
+        raise TrainingError(
+            f"workers ended before their time: {' '.join(dict.fromkeys(errors))} "
+            f"The study is {search.path}, and goes on with the same command."
+        )
+    return outcomes
+
+
+def _worker(search: Search, threads: int, stop: Any, said: Any) -> None:
+    """The life of a process that :func:`work_together` started; it ends with its parent."""
+    if sys.platform != "win32":
+        os.setpgrp()  # Ctrl-C is for the parent, which passes it on
+    torch.set_num_threads(threads)
+    parent = multiprocessing.parent_process()
+    try:
+        work(search, lambda: stop.is_set() or (parent is not None and not parent.is_alive()))
+    except TangoError as error:
+        said.put(str(error))
+        sys.exit(2)

@@ -1,0 +1,84 @@
+"""The paper's numbers are those of its source, each where it stands, and what cannot be right is marked."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tangokg.errors import DataError
+from tangokg.reproduce import published
+from tangokg.reproduce.paper import NAMES, make_table
+
+SOURCE = os.environ.get("TANGOKG_PAPER")  # the paper's tango.tex
+
+
+def test_every_table_has_its_values_or_says_why_not() -> None:
+    for name in NAMES:
+        table = published()[name]
+        assert table.values or table.unreadable, name
+        assert {key[1] for key in table.values} <= set(table.columns)
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "metric", "value", "spread"),
+    [
+        ("main", "TANGO-TuckER", "ICEWS05-15", "mrr", 42.86, 0.2),
+        ("main", "TANGO-DistMult", "YAGO", "hits@10", 68.79, 0.2),
+        ("main", "TTransE", "ICEWS18", "hits@1", 1.84, None),
+        ("raw", "TANGO-TuckER", "ICEWS14", "hits@3", 27.15, None),
+        ("unaware", "TANGO-DistMult", "ICEWS14", "mrr", 46.68, None),
+        ("validation", "TANGO-TuckER", "WIKI", "mrr", 62.29, None),
+        ("inductive", "TANGO-TuckER", "time-aware", "mrr", 5.81, None),
+        ("inductive", "TANGO-DistMult without transition", "time-unaware", "hits@10", 6.99, None),
+        ("irregular", "TANGO-DistMult", "ICEWS05-15-thinned", "hits@10", 54.34, None),
+        ("horizon", "RE-Net", "8", "mrr", 38.48, None),
+        ("history", "TANGO-TuckER", "7", "epoch_seconds", 2265, None),
+        ("time", "TANGO-DistMult", "WIKI", "seconds", 15086, None),
+        ("settings", "layers", "YAGO", "value", 3, None),
+        ("statistics", "ICEWS05-15-thinned", "times", "count", 1589, None),
+    ],
+)
+def test_values_stand_where_the_paper_has_them(
+    table: str, row: str, column: str, metric: str, value: float, spread: float | None
+) -> None:
+    found = published()[table].get(row, column, metric)
+    assert found is not None
+    assert (found.value, found.spread) == (value, spread)
+
+
+def test_known_misprints_are_marked() -> None:
+    marked = {(n, *key[:2]) for n in NAMES for key, found in published()[n].values.items() if found.misprint}
+    assert marked == {
+        ("raw", "TTransE", "ICEWS05-15"),
+        ("raw", "CompGCN", "YAGO"),
+        ("unaware", "TANGO-DistMult", "WIKI"),
+    }
+
+
+@pytest.mark.skipif(SOURCE is None, reason="TANGOKG_PAPER does not name the source of the paper")
+def test_every_value_is_printed_in_the_source() -> None:
+    assert SOURCE is not None
+    text = Path(SOURCE).read_text(encoding="utf-8")
+    text = re.sub(r"(?<=\d)(?<!\(\d),(?=\d{3})", "", text)  # 4,017 and not the coordinates (2,708)
+    printed = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", text)}
+    for name in NAMES:
+        table = published()[name]
+        assert f"{{{table.label}}}" in text
+        for key, found in table.values.items():
+            assert isinstance(found.value, str) or float(found.value) in printed, (name, key)
+
+
+def test_a_wrong_file_is_refused() -> None:
+    head = {"label": "x", "title": "x", "columns": ["A"], "metrics": ["hits@1", "hits@3"]}
+    for wrong, message in (
+        ({"values": {"M": {"A": [1.0]}}}, "expected 2 values in a known column"),
+        ({"values": {"M": {"B": [1.0, 2.0]}}}, "expected 2 values in a known column"),
+        ({"values": {"M": {"A": [2.0, 1.0]}}}, "Hits@k fall"),
+        ({"misprints": {"M / A / hits@1": "why"}}, "where no value stands"),
+        ({"value": {}}, "unknown field 'value'"),
+    ):
+        with pytest.raises(DataError, match=message):
+            make_table("x", head | wrong)
