@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def _step(results: Sequence[Result], plots: dict[str, Draw]) -> str:
         headings, cells = table(rows, names)
         parts.append(f"**{device}**\n\n" + markdown(headings, cells, left=3) + "\n")
         picture = _picture(plots, "step", own[0])
-        plots[picture] = lambda path, own=own: plot_step(path, own)  # type: ignore[misc]
+        plots[picture] = partial(plot_step, results=own)
         parts.append(f"![Parts of a step on {device}](figures/{picture})\n")
     return "\n".join(parts)
 
@@ -123,7 +124,7 @@ def _growth(results: Sequence[Result], plots: dict[str, Draw]) -> str:
                 result["rows"], ["axis", "value", "forward_seconds", "backward_seconds", "step_seconds"]
             )
             picture = _picture(plots, "growth", result)
-            plots[picture] = lambda path, result=result: plot_growth(path, result)  # type: ignore[misc]
+            plots[picture] = partial(plot_growth, result=result)
             parts.append(f"**{device}**: {about}.\n\n![Cost over size on {device}](figures/{picture})\n")
             parts.append(markdown(headings, cells) + "\n")
     return "\n".join(parts)
@@ -139,7 +140,7 @@ def _gradients(results: Sequence[Result], plots: dict[str, Draw]) -> str:
             about = f"{asked['facts']:,} facts at each time, k = {asked['history']}, d = {asked['dim']}, "
             about += f"{asked['layers']} layers, {asked['nodes']} nodes of irdm"
             picture = _picture(plots, "gradients", result)
-            plots[picture] = lambda path, result=result: plot_gradients(path, result)  # type: ignore[misc]
+            plots[picture] = partial(plot_gradients, result=result)
             parts.append(f"**{device}**: {about}.\n\n![Three gradients on {device}](figures/{picture})\n")
             parts.append(markdown(*table(result["rows"]), left=0) + "\n")
             parts.append(_which_gradient(result))
