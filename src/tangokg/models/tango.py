@@ -27,6 +27,7 @@ from tangokg.solve import TABLEAUS, Method, solve
 
 GRAPHS = ("own", "other")
 TRANSITIONS_OF = ("start", "next")
+UNSEEN = ("edges", "own")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class TangoSettings:
     dropout: float = 0.4  # on aggregated messages and in the decoder; paper: 0.3
     identity: bool = False  # the state itself is part of its derivative; paper: it is
     normalise: bool = False  # states of length 1 at the start and after each interval; paper: not
+    unseen: str = "edges"  # what training never saw starts from its edges, or from its own row (paper: own)
     newcomers: float = 0.0  # share of entities that a training step treats as newcomers; paper: none
     copying: bool = False  # logits for what stood with (s, r) before; paper: not
     static: bool = False  # the score of the first states is added to that of the states; paper: not
@@ -68,7 +70,7 @@ class TangoSettings:
         for name in ("step_time", "transition", "reach"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
-        for name, known in (("graphs", GRAPHS), ("transition_of", TRANSITIONS_OF)):
+        for name, known in (("graphs", GRAPHS), ("transition_of", TRANSITIONS_OF), ("unseen", UNSEEN)):
             if getattr(self, name) not in known:
                 raise ConfigError(f"{name} {getattr(self, name)!r} is unknown; choose one of {', '.join(known)}.")
         self.method()
@@ -186,7 +188,7 @@ class Tango(Model):
     ) -> Captured | None:
         """Graphs for a training step over windows of this size, where they serve and are there."""
         method, own = self.settings.method(), self.settings
-        plain = own.ode and own.graphs == "own" and own.transition_of == "start" and not own.static
+        plain = own.ode and own.graphs == "own" and own.transition_of == "start"
         fits = plain and method.solver in TABLEAUS and method.gradient == "direct" and len(windows) > 0
         if not (self.cuda_graphs and self.entities.is_cuda and self.training and torch.is_grad_enabled() and fits):
             return None
@@ -229,8 +231,9 @@ class Tango(Model):
     def _known_entities(self, num_entities: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor | None]:
         """Embeddings, and which entities are known by theirs (None: all).
 
-        In evaluation what training never saw has the prior, and the table is as long as the vocabulary is now; in
-        training a drawn share of the entities goes unrecognised where it has edges to be known by.
+        In evaluation what training never saw has the prior, unless it keeps its own row, and the table is as long as
+        the vocabulary is now; in training a drawn share of the entities goes unrecognised where it has edges to be
+        known by.
         """
         if self.training:
             share = self.settings.newcomers
@@ -241,6 +244,8 @@ class Tango(Model):
         more = num_entities - len(self.seen)
         seen = torch.cat([self.seen, self.seen.new_zeros(more)])
         table = torch.cat([self.entities, self.prior.expand(more, -1)])
+        if self.settings.unseen == "own":
+            return table, None
         return torch.where(seen[:, None], table, self.prior), seen
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
