@@ -7,7 +7,7 @@ import torch
 
 from conftest import make_timeline
 from tangokg.snapshots.ranges import expand
-from tangokg.snapshots.windows import queries_at, windows_at
+from tangokg.snapshots.windows import queries_at, queries_of, windows_at
 
 
 @pytest.mark.parametrize("horizon", [0.0, 0.5, 1.0, 2.0, 3.5, 100.0])
@@ -38,3 +38,16 @@ def test_expand_concatenates_ranges_empty_ones_too() -> None:
     positions, owner = expand(start, stop)
     pairs = [(p, i) for i, (a, b) in enumerate(zip(start.tolist(), stop.tolist(), strict=True)) for p in range(a, b)]
     assert list(zip(positions.tolist(), owner.tolist(), strict=True)) == pairs
+
+
+def test_some_edges_are_asked_at_the_snapshots_that_hold_them() -> None:
+    timeline = make_timeline(1)
+    rows = torch.randperm(len(timeline.o), generator=torch.Generator().manual_seed(0))[:17]
+    windows, queries = queries_of(timeline, rows)
+    assert (windows.known.diff() > 0).all()
+    assert torch.equal(windows.t, timeline.t[windows.known])
+    found = torch.stack([windows.known[queries.window], queries.s, queries.r, queries.answer])
+    snapshot = torch.tensor([sum(int(end) <= row for end in timeline.offset[1:]) for row in rows.tolist()])
+    expected = torch.stack([snapshot, *(column[rows] for column in (timeline.s, timeline.r, timeline.o))])
+    assert sorted(found.T.tolist()) == sorted(expected.T.tolist())
+    assert (queries.window.diff() >= 0).all()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from conftest import make_dataset
 from tangokg.errors import RunError, TrainingError
@@ -16,7 +17,8 @@ from tangokg.models import MODELS, Model
 from tangokg.models.tango import Tango, TangoSettings
 from tangokg.quads.values import Dataset
 from tangokg.rank import evaluate
-from tangokg.snapshots.timeline import build_timeline
+from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.windows import Queries, Windows, queries_of
 from tangokg.train import Material, Progress, RunConfig, TrainSettings, fit, loop, memory
 from tangokg.train.checkpoint import load_tensors
 
@@ -131,7 +133,7 @@ def test_a_poisoned_weight_is_an_error_that_names_the_epoch() -> None:
     def poison(model: Model) -> None:
         next(model.parameters()).data[0] = float("nan")
 
-    with pytest.raises(TrainingError, match=r"not a number any more \(epoch 1, snapshot 5 of 5\).*learning_rate"):
+    with pytest.raises(TrainingError, match=r"not a number any more \(epoch 1, 5 of 5 done\).*learning_rate"):
         fit(make_dataset(1), make_config(), start=poison)
 
 
@@ -213,3 +215,19 @@ def test_validation_targets_follow_the_training_part() -> None:
     assert material.exam.windows.t.tolist() == sorted(set(dataset.valid.t.tolist()))
     assert material.train.t.tolist() == sorted(set(dataset.train.t.tolist()))
     assert material.targets.tolist() == list(range(1, len(material.train)))
+
+
+def test_steps_of_some_questions_ask_every_edge_once_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = make_dataset(1)
+    material, seen = Material.of(dataset, torch.device("cpu")), []
+
+    def heard(train: Timeline, rows: Tensor) -> tuple[Windows, Queries]:
+        seen.append(rows)
+        return queries_of(train, rows)
+
+    monkeypatch.setattr(loop, "queries_of", heard)
+    _, progress = fit(dataset, make_config(epochs=1, batch_queries=7))
+    assert [len(rows) for rows in seen[:-1]] == [7] * (len(seen) - 1)
+    assert sorted(torch.cat(seen).tolist()) == material.edges.tolist()
+    assert len(material.edges) == material.train.num_edges[1:].sum()
+    assert progress.log[0]["loss"] > 0

@@ -170,7 +170,8 @@ def fit_shown(
     elif hasattr(config.settings, "dim") and not options.get("resume"):
         train = resolve(config, dataset).train
         windows = "1 window" if train.batch_windows == 1 else f"{train.batch_windows} windows"
-        output.say(f"Steps of {windows} at learning rate {train.learning_rate:g}.")
+        size = f"{train.batch_queries:,} questions" if train.batch_queries else windows
+        output.say(f"Steps of {size} at learning rate {train.learning_rate:g}.")
     try:
         with all_or_nothing(out, options.get("overwrite", False), output.say), Display(output.notes) as display:
             return fit(dataset, config, out=out, reporter=display, **options)

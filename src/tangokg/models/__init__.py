@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,11 +22,15 @@ class NoSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is made: settings with their defaults, and a function of settings, training part and generator."""
+    """How a model is made: settings with their defaults, and a function of settings, training part and generator.
+
+    ``train`` holds what its training takes where that is not the usual.
+    """
 
     about: str
     settings: Any
     build: Callable[[Any, Timeline, torch.Generator], Model]
+    train: Mapping[str, Any] = field(default_factory=dict)
 
 
 MODELS: dict[str, Recipe] = {

@@ -29,6 +29,7 @@ class Model(nn.Module, ABC):
     # State entries with a row for each entity ("entity") or each of the 2R labels ("relation"), and those that are
     # made anew from the training part ("fresh"): what a run that goes on from another takes over, by name.
     rows: ClassVar[dict[str, str]] = {}
+    looks_back: ClassVar[bool] = True  # whether scores depend on the snapshots that a window knows
     cuda_graphs: bool = False  # whether a training step on a GPU may be replayed; set by the training loop
 
     @abstractmethod

@@ -75,6 +75,19 @@ def windows_at(timeline: Timeline, target: Tensor, horizon: float = 0.0) -> Wind
     return Windows(torch.minimum(known, here), t)
 
 
+def queries_of(timeline: Timeline, rows: Tensor) -> tuple[Windows, Queries]:
+    """Some edges of a timeline as queries, grouped by snapshot, and the windows that they are asked at.
+
+    ``rows`` (B,) are row numbers of its edges, on the host, so that a GPU is not waited for.
+    """
+    rows = rows.sort().values
+    offset = torch.from_numpy(timeline.num_edges).cumsum(0)
+    target, window = torch.unique_consecutive(torch.searchsorted(offset, rows, right=True), return_inverse=True)
+    here, window = (ids.to(timeline.t.device, non_blocking=True) for ids in (rows, window))
+    s, r, o = (column.index_select(0, here) for column in (timeline.s, timeline.r, timeline.o))
+    return windows_at(timeline, target), Queries(window, s, r, o)
+
+
 def queries_at(timeline: Timeline, target: Tensor) -> Queries:
     """The edges of the target snapshots, both directions, as queries with their answers."""
     sizes = timeline.num_edges[target.cpu().numpy()].tolist()

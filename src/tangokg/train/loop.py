@@ -18,7 +18,7 @@ from tangokg.models import MODELS, Model
 from tangokg.quads.values import Dataset, concatenate
 from tangokg.rank import Exam, examine, prepare
 from tangokg.snapshots.timeline import Timeline, build_timeline
-from tangokg.snapshots.windows import queries_at, windows_at
+from tangokg.snapshots.windows import queries_at, queries_of, windows_at
 from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.devices import choose_device, make_fabric
 from tangokg.train.memory import check_memory, keep_freed_memory
@@ -57,11 +57,21 @@ class Material:
         """Training snapshots that have a history."""
         return torch.arange(max(self.first, 1), len(self.train))
 
+    @property
+    def edges(self) -> Tensor:
+        """The edges of these snapshots, by their rows in the timeline."""
+        ends = np.concatenate([[0], np.cumsum(self.train.num_edges)])
+        return torch.arange(int(ends[max(self.first, 1)]), int(ends[-1]))
+
 
 def resolve(config: RunConfig, dataset: Dataset) -> RunConfig:
     """The config with every setting that is left to a rule replaced by its value for this data and device."""
     size = 2 * len(dataset.train), len(np.unique(dataset.train.t)), dataset.vocab.num_entities
-    return replace(config, train=by_rule(config.train, *size, choose_device(config.train.device).type))
+    settings, clock = config.settings, dataset.clock
+    if getattr(settings, "unit", None) == "":  # a model that reads the calendar
+        settings = replace(settings, unit=clock.unit, origin=clock.origin or "")
+    train = by_rule(config.train, *size, choose_device(config.train.device).type)
+    return replace(config, settings=settings, train=train)
 
 
 def build_model(config: RunConfig, train: Timeline) -> Model:
@@ -100,7 +110,7 @@ def fit(
             f"the training part has {len(own)} distinct time(s); learning from history takes two at least. "
             f"Give more data, or a finer time unit."
         )
-    check_memory(sized, material.train, config.train.batch_windows, fabric.device)
+    check_memory(sized, material.train, config.train.batch_windows, fabric.device, config.train.batch_queries)
     model = build_model(config, own)
     if start is not None:
         start(model)
@@ -158,7 +168,7 @@ class Session:
             "masks": torch.Generator(fabric.device).manual_seed(config.seed),
         }
         self.progress = Progress()
-        self.order = torch.empty(0, dtype=torch.int64)  # target snapshots of the epoch under way
+        self.order = torch.empty(0, dtype=torch.int64)  # target snapshots, or edges, of the epoch under way
         self.best: dict[str, Tensor] = {}
         self.clock = time.monotonic()  # when seconds were last added up
         self.saved = time.monotonic()
@@ -185,8 +195,8 @@ class Session:
             self.plain.settle(self.material.train)
         while not self.done():
             if not self.progress.position:
-                targets = self.material.targets
-                self.order = targets[torch.randperm(len(targets), generator=self.generators["order"])]
+                asked_of = self.material.edges if self.settings.batch_queries else self.material.targets
+                self.order = asked_of[torch.randperm(len(asked_of), generator=self.generators["order"])]
             self.epoch(asked)
             self._close_epoch()
             if asked() or self.done() or time.monotonic() - self.saved > self.settings.checkpoint_seconds:
@@ -205,9 +215,9 @@ class Session:
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
         left = self.order[self.progress.position :]
-        for target in left.split(self.settings.batch_windows) if len(left) else ():
-            self._step(target, totals)
-            self.progress.position += len(target)
+        for some in left.split(self.settings.batch_queries or self.settings.batch_windows) if len(left) else ():
+            self._step(some, totals)
+            self.progress.position += len(some)
             if self.reporter is not None and time.monotonic() - self.reported > REPORT_SECONDS:
                 self._read(totals)
                 self.reporter.step(self.progress, self.settings, len(self.order))
@@ -221,10 +231,13 @@ class Session:
                 self.save()
         self._read(totals)
 
-    def _step(self, target: Tensor, totals: Tensor) -> None:
+    def _step(self, some: Tensor, totals: Tensor) -> None:
+        """One step over some target snapshots, or over some edges of all of them."""
         train = self.material.train
-        queries = queries_at(train, target)
-        windows = windows_at(train, target)
+        if self.settings.batch_queries:
+            windows, queries = queries_of(train, some)
+        else:
+            windows, queries = windows_at(train, some), queries_at(train, some)
         loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
@@ -240,9 +253,10 @@ class Session:
         totals.zero_()
         if not math.isfinite(loss):
             raise TrainingError(
-                f"the loss is not a number any more (epoch {self.progress.epoch + 1}, snapshot "
-                f"{self.progress.position} of {len(self.order)}). Take a smaller learning rate (--set learning_rate="
-                f"{self.settings.learning_rate / 3:.1g}) or shorter intervals (--set step_time=...)."
+                f"the loss is not a number any more (epoch {self.progress.epoch + 1}, "
+                f"{self.progress.position} of {len(self.order)} done). Take a smaller learning "
+                f"rate (--set learning_rate={self.settings.learning_rate / 3:.1g}) or shorter intervals "
+                f"(--set step_time=...)."
             )
         self.progress.loss_sum += loss
         self.progress.queries += int(queries)

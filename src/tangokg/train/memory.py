@@ -13,10 +13,11 @@ from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 
 
-def needed_bytes(model: Model, timeline: Timeline, batch_windows: int) -> int:
+def needed_bytes(model: Model, timeline: Timeline, batch_windows: int, batch_queries: int = 0) -> int:
     """Weights, gradients, two moments and the best weights; the scores of the largest step, held twice."""
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     largest = timeline.offset.diff().topk(min(batch_windows, len(timeline))).values.sum() if len(timeline) else 0
+    largest = batch_queries or largest
     size = next((p.element_size() for p in model.parameters()), 4)
     return 5 * weights + 2 * size * int(largest) * timeline.num_entities
 
@@ -32,9 +33,11 @@ def free_bytes(device: torch.device) -> int | None:
     return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
 
 
-def check_memory(model: Model, timeline: Timeline, batch_windows: int, device: torch.device) -> None:
+def check_memory(
+    model: Model, timeline: Timeline, batch_windows: int, device: torch.device, batch_queries: int = 0
+) -> None:
     """Raise before the run where it cannot fit, with what to change."""
-    need, free = needed_bytes(model, timeline, batch_windows), free_bytes(device)
+    need, free = needed_bytes(model, timeline, batch_windows, batch_queries), free_bytes(device)
     if free is not None and need > free:
         raise TrainingError(
             f"this run needs about {need / 2**30:.1f} GiB on {device}, and {free / 2**30:.1f} GiB are free. "

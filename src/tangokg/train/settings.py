@@ -27,6 +27,7 @@ class TrainSettings:
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
     learning_rate: float = 0.0  # of Adam; 0: 0.001 for one or two windows a step, 0.002 for more
     batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, up to 10,000 queries on a GPU
+    batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     weight_decay: float = 0.0  # of Adam
     device: str = "auto"  # cpu, cuda, or auto: cuda where there is one
@@ -37,7 +38,15 @@ class TrainSettings:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ConfigError(f"epochs must be at least 1, found {self.epochs}.")
-        for name in ("patience", "learning_rate", "batch_windows", "clip", "weight_decay", "checkpoint_seconds"):
+        for name in (
+            "patience",
+            "learning_rate",
+            "batch_windows",
+            "batch_queries",
+            "clip",
+            "weight_decay",
+            "checkpoint_seconds",
+        ):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
         choices = {"device": DEVICES, "precision": PRECISIONS}
@@ -55,7 +64,7 @@ def by_rule(train: TrainSettings, queries: int, snapshots: int, num_entities: in
     each = max(1.0, queries / max(1, snapshots))  # queries of a window
     most = min(STEP_QUERIES / each, snapshots / EPOCH_STEPS, STEP_SCORES / (each * max(1, num_entities)))
     windows = train.batch_windows or (2 if device_type == "cpu" else max(1, round(most)))
-    rate = train.learning_rate or (1e-3 if windows <= 2 else 2e-3)
+    rate = train.learning_rate or (1e-3 if windows <= 2 or train.batch_queries else 2e-3)
     return replace(train, batch_windows=windows, learning_rate=rate)
 
 
@@ -96,7 +105,8 @@ def make_config(
         if not isinstance(tables.get(key, {}), Mapping):
             raise ConfigError(f"{where}: [{key}] must be a table, found {tables[key]!r}.")
     settings = update(MODELS[name].settings, tables.get("settings", {}), f"{where} [settings]")
-    train = update(TrainSettings(), tables.get("train", {}), f"{where} [train]")
+    usual = update(TrainSettings(), MODELS[name].train, f"the model {name}")
+    train = update(usual, tables.get("train", {}), f"{where} [train]")
     for text in assignments:
         key, value = parse_assignment(text)
         table, _, short = key.rpartition(".")
