@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
-from conftest import NEWCOMERS, N, R, equal, first_state, make_dataset
+from conftest import NEWCOMERS, N, R, equal, first_state, make_dataset, make_vocab
 from tangokg.models.newcomers import find_newcomers, prototypes
 from tangokg.models.tango import Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline, build_timeline
@@ -112,3 +114,18 @@ def test_settling_is_of_the_embeddings_as_they_are_now() -> None:
     model.settle(train)
     assert equal(model.prior, -2 * before)
     assert not model.prior.requires_grad
+
+
+def test_with_rows_of_their_own_unseen_entities_start_from_those() -> None:
+    """As in the paper; names that came later have the prior."""
+    train, timeline = both()
+    longer = build_timeline(replace(make_dataset(3).facts, vocab=make_vocab(N + 1, R)))
+    settings = TangoSettings(dim=D, decoder="distmult", step_time=0.0, history=2, unseen="own")
+    model = Tango(settings, train, torch.Generator().manual_seed(0)).double().eval()
+    model.settle(train)
+    for whole in (timeline, longer):
+        encoded = model.encode(whole, windows_at(whole, torch.tensor([len(whole) - 1])))
+        rows, _ = encoded.states.take(torch.zeros(N, dtype=torch.int64), torch.arange(N))
+        assert equal(rows, model.entities)
+    rows, _ = encoded.states.take(torch.tensor([0]), torch.tensor([N]))
+    assert equal(rows[0], model.prior)

@@ -146,15 +146,18 @@ class Tango(Model):
         """States of all entities at each window's target time; with a generator dropout masks are drawn."""
         relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
         table, seen = self._known_entities(timeline.num_entities, generator)
+        moving = windows  # whose graphs move the states
+        if self.settings.graphs == "other":
+            moving = windows_elsewhere(timeline, windows, self.settings.history, self.draw)
         new = captured = None
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
-            block = self._block(timeline, windows, new.key)
-        elif captured := self._captured(timeline, windows, relations, generator):
-            block = captured.build(windows)
+            block = self._block(timeline, moving, new.key)
+        elif captured := self._captured(timeline, moving, relations, generator):
+            block = captured.build(moving)
         else:
-            block = self._block(timeline, windows)
+            block = self._block(timeline, moving)
         start, base = take_rows(self._of_length_one(table), block.entity)  # (M, D), (N, D)
         if new is not None:
             start = start.index_copy(0, torch.searchsorted(block.key, new.key), self._of_length_one(new.state))
@@ -169,12 +172,9 @@ class Tango(Model):
         return Encoded(states, start, self._candidates(states, start), relations, timeline, windows)
 
     def _block(self, timeline: Timeline, windows: Windows, extra: Tensor | None = None) -> Block:
-        """The graphs that move the states of these windows."""
-        history = self.settings.history
-        if self.settings.graphs == "other":
-            windows = windows_elsewhere(timeline, windows, history, self.draw)
+        """The graphs of these windows."""
         build = build_block if self.settings.transition_of == "start" else block_with_next_changes
-        return build(timeline, windows, history, extra)
+        return build(timeline, windows, self.settings.history, extra)
 
     def _candidates(self, states: States, start: Tensor) -> States:
         """The states; with ``static``, beside the first ones times the factor of their window."""
@@ -188,7 +188,7 @@ class Tango(Model):
     ) -> Captured | None:
         """Graphs for a training step over windows of this size, where they serve and are there."""
         method, own = self.settings.method(), self.settings
-        plain = own.ode and own.graphs == "own" and own.transition_of == "start"
+        plain = own.ode and own.transition_of == "start"
         fits = plain and method.solver in TABLEAUS and method.gradient == "direct" and len(windows) > 0
         if not (self.cuda_graphs and self.entities.is_cuda and self.training and torch.is_grad_enabled() and fits):
             return None

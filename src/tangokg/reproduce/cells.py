@@ -11,12 +11,14 @@ from tangokg.reproduce.paper import PaperTable, published
 from tangokg.reproduce.presets import (
     ABLATIONS,
     DECODERS,
+    DIFFERENCES_ON,
     HISTORIES,
     MEASURED,
     SETS,
     THINNED,
     WINDOWS,
     best_decoder,
+    differences_measured,
     experiments,
 )
 
@@ -182,6 +184,16 @@ def _multi_step(table: str) -> Iterator[Cell]:
             yield Cell(table, row, name, form, metric, config, ("protocols", "multi-step", "time-aware"))
 
 
+def _differences(table: str) -> Iterator[Cell]:
+    """The paper form as it is, and each difference by itself."""
+    rows = {"as it is": ""} | {found.about: f"-{name}" for name, found in differences_measured().items()}
+    for row, variant in rows.items():
+        for part in ("valid", "test"):
+            column = {"valid": "validation", "test": "test"}[part]
+            config = f"paper-tucker{variant}/{DIFFERENCES_ON}"
+            yield Cell(table, row, column, "paper form", "mrr", config, (part, "time-aware"))
+
+
 _CELLS = {
     "main": lambda name: _single(name, "test", "time-aware", SETS),
     "raw": lambda name: _single(name, "test", "raw", SETS),
@@ -199,6 +211,10 @@ BEYOND = {
     "dynamics": (
         "What the dynamics add: test MRR without them, with graphs of other windows, with other solver times",
         _dynamics,
+    ),
+    "differences": (
+        f"Differences from the text, one at a time: time-aware MRR on {DIFFERENCES_ON} with TuckER",
+        _differences,
     ),
     "distance": ("How far the state travels within a window", _distance),
     "multi-step": ("Multi-step: nothing after the validation part is known, time-aware filter", _multi_step),

@@ -266,7 +266,7 @@ def _misprints(table: Table) -> list[str]:
 def _departures(table: Table) -> list[str]:
     """What the paper form of a table departs in, each once; the time scale set by set."""
     configs = list(dict.fromkeys(cell.config for cell in table.cells if cell.form == "paper form"))
-    if not configs or table.name == "dynamics":
+    if not configs or table.name in ("dynamics", "differences"):
         return []
     of = [experiments()[config] for config in configs]
     named = dict.fromkeys(departure for experiment in of for departure in experiment.departures)

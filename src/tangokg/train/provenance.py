@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
 
 def commit() -> str | None:
-    """The commit of the source tree, where there is one; ``-dirty`` where files differ from it."""
+    """The commit of the source tree, where there is one; ``-dirty`` where files differ from it.
+
+    ``$TANGOKG_COMMIT`` says it for a copy of the tree that has left its repository.
+    """
+    if told := os.environ.get("TANGOKG_COMMIT"):
+        return told
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
     with suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
