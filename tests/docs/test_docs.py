@@ -40,9 +40,9 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def blocks(text: str) -> list[tuple[str, str]]:
-    """(language, content) of every fenced block."""
-    return re.findall(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+def blocks(text: str) -> list[tuple[str, str, str]]:
+    """(language, name of a file or nothing, content) of every fenced block."""
+    return re.findall(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def prose(text: str) -> str:
@@ -87,6 +87,15 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(autouse=True)
+def _same_models() -> Iterator[None]:
+    """A page may add one for itself."""
+    before = dict(MODELS)
+    yield
+    MODELS.clear()
+    MODELS.update(before)
+
+
 def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """One command line of a page; what is neither ours nor known to be harmless has no place on it."""
     if words[0] == "tango":
@@ -104,9 +113,11 @@ def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "page"}
-    for language, content in blocks(page.read_text(encoding="utf-8")):
-        if language == "python":
-            exec(compile(content, page.name, "exec"), namespace)
+    for language, name, content in blocks(page.read_text(encoding="utf-8")):
+        if name:
+            Path(name).write_text(content, encoding="utf-8")
+        elif language == "python":
+            exec(compile(content, page.name, "exec", dont_inherit=True), namespace)
         elif language in ("console", "bash"):
             for words in commands(content, "$ " if language == "console" else ""):
                 execute(words, monkeypatch)

@@ -103,9 +103,10 @@ def test_without_a_validation_part_the_last_weights_are_kept() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_comes_back_from_fit_ready_to_answer(name: str) -> None:
     settings = MODELS[name].settings
-    if hasattr(settings, "dim"):
-        settings = replace(settings, dim=4, history=2)
-    config = RunConfig(name, settings, TrainSettings(epochs=1, device="cpu"))
+    small = {"dim": 4, "history": 2}
+    settings = replace(settings, **{key: value for key, value in small.items() if hasattr(settings, key)})
+    train = {**MODELS[name].train, "epochs": 1, "device": "cpu"}
+    config = RunConfig(name, settings, TrainSettings(**train))
     model, progress = fit(make_dataset(1), config)
     assert progress.epoch == (1 if any(True for _ in model.parameters()) else 0)
     dataset = make_dataset(1)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tangokg.cli import asking, bench, data, demo, doctor, evaluation, reproduce, training, tune
+from tangokg.cli import asking, bench, compare, data, demo, doctor, evaluation, reproduce, training, tune
 from tangokg.cli.output import Output
 
 
@@ -70,6 +70,13 @@ app.command(
         "tango forecast runs/events --queries questions.csv --out answers.parquet",
     )
 )(asking.forecast)
+app.command(
+    epilog=examples(
+        "tango compare ICEWS14s",
+        "tango compare events.csv --model tango --model recurrence --set dim=32 --epochs 10 --plot compare.png",
+        "tango compare ICEWS14s --model all --run runs/ICEWS14s-tango --out runs/all --device cuda",
+    )
+)(compare.compare)
 app.command(epilog=examples("tango demo", "tango demo --seed 7 --out runs/demo --overwrite"))(demo.demo)
 app.command(
     epilog=examples(

@@ -14,7 +14,10 @@ import typer
 from tangokg.errors import ConfigError, DataError
 
 ABOUT_DATA = "A table (CSV, TSV, Parquet), a benchmark folder, the name of a known set, or 'world', the built-in one."
-ABOUT_MODEL = "tango (the default), tango-tucker, tango-distmult, tango-authors, copy-last, frequency or recurrence."
+ABOUT_MODEL = (
+    "tango (the default), tango-tucker, tango-distmult, tango-authors; baselines: distmult, tucker, compgcn, ttranse, "
+    "ta-distmult, cygnet, de-simple, tntcomplex, renet; counters: recurrency, copy-last, frequency or recurrence."
+)
 DEVICES = ("auto", "cpu", "cuda")
 MOST_HORIZONS = 1000
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -9,9 +9,18 @@ from typing import Any
 import torch
 
 from tangokg.models.authors import AuthorsSettings, TangoAuthors
+from tangokg.models.compgcn import CompGCN, CompGCNSettings
 from tangokg.models.counters import CopyLast, Frequency, Recurrence, RecurrenceSettings
+from tangokg.models.cygnet import CyGNet, CyGNetSettings
+from tangokg.models.desimple import DESimplE, DESimplESettings
 from tangokg.models.protocol import Model
+from tangokg.models.recurrency import Recurrency, RecurrencySettings
+from tangokg.models.renet import ReNet, ReNetSettings
+from tangokg.models.static import DistMultSettings, StaticDistMult, StaticTuckER, TuckERSettings
+from tangokg.models.tadistmult import TADistMult, TADistMultSettings
 from tangokg.models.tango import Tango, TangoSettings
+from tangokg.models.tntcomplex import TNTComplEx, TNTComplExSettings
+from tangokg.models.ttranse import TTransE, TTransESettings
 from tangokg.snapshots.timeline import Timeline
 
 
@@ -45,6 +54,65 @@ MODELS: dict[str, Recipe] = {
         "TANGO as its authors' program departs from the paper, on all entities: for comparison",
         AuthorsSettings(),
         TangoAuthors,
+    ),
+    "distmult": Recipe(
+        "DistMult on the training facts without their times",
+        DistMultSettings(),
+        StaticDistMult,
+        {"batch_queries": 1024, "learning_rate": 3e-3, "clip": 0.0, "patience": 10},
+    ),
+    "tucker": Recipe(
+        "TuckER on the training facts without their times",
+        TuckERSettings(),
+        StaticTuckER,
+        {"batch_queries": 1024, "learning_rate": 3e-3, "clip": 0.0, "patience": 10},
+    ),
+    "compgcn": Recipe(
+        "CompGCN: a convolution over the graph of all training facts, without their times",
+        CompGCNSettings(),
+        CompGCN,
+        {"batch_queries": 1024, "learning_rate": 1e-3, "clip": 0.0, "patience": 10},
+    ),
+    "ttranse": Recipe(
+        "TTransE: a vector for each time beside those of entities and relations",
+        TTransESettings(),
+        TTransE,
+        {"batch_queries": 1024, "learning_rate": 1e-3, "clip": 0.0},
+    ),
+    "ta-distmult": Recipe(
+        "TA-DistMult: DistMult with a relation that an LSTM reads from the date",
+        TADistMultSettings(),
+        TADistMult,
+        {"batch_queries": 1024, "learning_rate": 1e-3, "clip": 0.0},
+    ),
+    "cygnet": Recipe(
+        "CyGNet: what stood with (s, r) before is copied, anything else generated",
+        CyGNetSettings(),
+        CyGNet,
+        {"batch_queries": 1024, "learning_rate": 1e-3, "epochs": 30, "clip": 0.0},
+    ),
+    "recurrency": Recipe(
+        "the recurrency baseline: strict and relaxed, its parameters chosen on validation",
+        RecurrencySettings(),
+        lambda settings, train, _: Recurrency(settings, train),
+    ),
+    "de-simple": Recipe(
+        "DE-SimplE: entities whose features swing with year, month and day",
+        DESimplESettings(),
+        DESimplE,
+        {"batch_queries": 1024, "learning_rate": 1e-3, "clip": 0.0},
+    ),
+    "tntcomplex": Recipe(
+        "TNTComplEx: complex factors of entities, relations and times",
+        TNTComplExSettings(),
+        TNTComplEx,
+        {"batch_queries": 1024, "learning_rate": 1e-3, "clip": 0.0},
+    ),
+    "renet": Recipe(
+        "RE-Net: a recurrent network over the neighbourhoods that the subject had, and a global one",
+        ReNetSettings(),
+        ReNet,
+        {"batch_queries": 1024, "learning_rate": 1e-3, "weight_decay": 1e-5, "epochs": 20},
     ),
     "copy-last": Recipe("the objects of the last snapshot again", NoSettings(), lambda *_: CopyLast()),
     "frequency": Recipe("how often a fact was seen before", NoSettings(), lambda *_: Frequency()),

@@ -41,6 +41,7 @@ class Past:
     o: Tensor  # (P,)
     count: Tensor  # (P,) in how many known snapshots
     last: Tensor  # (P,) the index of the latest of them
+    at: Tensor  # (P,) the row of the latest occurrence
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +75,15 @@ def past_of(occurrences: Occurrences, pair: Tensor, known: Tensor) -> Past:
     end = torch.searchsorted(occurrences.key, fact * len(occurrences.t) + known.index_select(0, row))
     count = end - occurrences.first.index_select(0, fact)
     seen = count > 0  # the others occur only later: they must not be told from those that never do
-    last = occurrences.j.index_select(0, end[seen] - 1)
-    return Past(row[seen], occurrences.o.index_select(0, fact[seen]), count[seen], last)
+    at = end[seen] - 1
+    last = occurrences.j.index_select(0, at)
+    return Past(row[seen], occurrences.o.index_select(0, fact[seen]), count[seen], last, at)
+
+
+def shares(scores: Tensor) -> Tensor:
+    """Scores (B, N) as shares of their sum; all candidates alike where nothing was seen."""
+    total = scores.sum(1, keepdim=True)  # (B, 1)
+    return torch.where(total > 0, scores / total, 1 / scores.shape[1])
 
 
 _OCCURRENCES: WeakKeyDictionary[Timeline, Occurrences] = WeakKeyDictionary()  # derived; lives as long as the timeline
@@ -112,9 +120,7 @@ class Counter(Model):
         """Score (P,) of each object of the past; ``w`` (P,) is its window, ``times`` (T,) those of all snapshots."""
 
     def probabilities(self, scores: Tensor) -> Tensor:
-        """Scores as shares of their sum; all candidates alike where nothing was seen."""
-        total = scores.sum(1, keepdim=True)  # (B, 1)
-        return torch.where(total > 0, scores / total, 1 / scores.shape[1])
+        return shares(scores)
 
 
 class CopyLast(Counter):

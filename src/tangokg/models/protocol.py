@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from tangokg.models.sparse import SparseScores
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -30,6 +32,7 @@ class Model(nn.Module, ABC):
     # made anew from the training part ("fresh"): what a run that goes on from another takes over, by name.
     rows: ClassVar[dict[str, str]] = {}
     looks_back: ClassVar[bool] = True  # whether scores depend on the snapshots that a window knows
+    sparse: ClassVar[bool] = False  # whether most scores are 0, and :meth:`score_sparsely` says which are not
     cuda_graphs: bool = False  # whether a training step on a GPU may be replayed; set by the training loop
 
     @abstractmethod
@@ -40,8 +43,19 @@ class Model(nn.Module, ABC):
     def score(self, encoded: Any, queries: Queries) -> Tensor:
         """Scores (B, N) of all candidates, larger is likelier; ``queries.answer`` must not be looked at."""
 
+    def score_sparsely(self, encoded: Any, queries: Queries) -> SparseScores:
+        """The same scores by what is not zero, which is faster to rank; only called where ``sparse``."""
+        raise TypeError(f"{type(self).__name__} scores every candidate")
+
     def settle(self, train: Timeline) -> None:
         """Derive what inference needs beside the weights; called after training and before each validation."""
+
+    def choose(self, label: Tensor, judge: Callable[[], Tensor]) -> None:
+        """Set what is chosen on validation and not learned; called once, for a model without parameters.
+
+        ``judge()`` gives the reciprocal rank (B,), time-aware, of each validation query by the model as it is then;
+        ``label`` (B,) of 2R is what each query asks.
+        """
 
     def release(self) -> None:
         """Give back what only training needs; called when training ends."""

@@ -16,13 +16,14 @@ from tangokg.quads.values import Ids
 from tangokg.rank.filters import FILTERS, LeftOut, TrueFacts, true_facts
 from tangokg.rank.metrics import Metrics
 from tangokg.rank.protocols import SINGLE_STEP, Protocol
-from tangokg.rank.ranks import Rivals, count_rivals, ranks_of
+from tangokg.rank.ranks import Rivals, count_rivals, count_sparse_rivals, ranks_of
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
 CELLS = 2**22  # scores held at once; on a CPU 2**25 took twice the time, for memory fetched anew from the system
 MOST_CELLS = 2**28  # on a GPU, 1 GiB: a quarter of them took 1.5 times as long, four times as many 0.94 times
 CELL_BYTES = 64  # of free memory for each score: the copies that a model makes, the pairs of the filters, and room
+SPARSE_CELLS = 2**26  # at least, where most scores are zero and only the others are held
 WINDOWS = 8, 64  # encoded at once with few scores and with many
 
 
@@ -105,7 +106,8 @@ def examine(
     free memory), ``progress`` hears of (queries done, all queries); none of them changes a result. Ranks are not
     read from the device before the end.
     """
-    cells = fitting_cells(exam.t.device) if cells is None else cells
+    if cells is None:
+        cells = max(fitting_cells(exam.t.device), SPARSE_CELLS if model.sparse else 0)
     size = min(max(WINDOWS[0], cells // CELLS), WINDOWS[1]) if windows_at_once is None else windows_at_once
     rows = max(1, cells // exam.timeline.num_entities)
     counted: list[Rivals] = []
@@ -120,7 +122,10 @@ def examine(
                 stop = min(start + rows, end)
                 chunk = exam.part(start, stop, of)
                 pairs = {name: some.pairs(start, stop) for name, some in exam.left_out.items()}
-                counted.append(count_rivals(model.score(encoded, chunk), chunk.answer, pairs))
+                if model.sparse:
+                    counted.append(count_sparse_rivals(model.score_sparsely(encoded, chunk), chunk.answer, pairs))
+                else:
+                    counted.append(count_rivals(model.score(encoded, chunk), chunk.answer, pairs))
                 if progress is not None:
                     progress(stop, len(exam))
     asked = exam.queries

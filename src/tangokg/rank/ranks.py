@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tangokg.errors import TrainingError
+from tangokg.models.sparse import SparseScores
 
 CELLS = 2**20  # scores compared at once on a CPU, where the temporaries then stay in the cache
 
@@ -51,13 +52,48 @@ def count_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs]) 
     scores = scores.detach()
     true = scores.gather(1, answer[:, None])  # (B, 1)
     all_greater, all_equal, damaged = _count(scores, true)  # (B,) each
+    at = {name: scores[pairs] for name, pairs in left_out.items()}
+    return _take_off(Rivals({"": all_greater}, {"": all_equal}, damaged), true[:, 0], answer, left_out, at)
+
+
+def count_sparse_rivals(scores: SparseScores, answer: Tensor, left_out: Mapping[str, Pairs]) -> Rivals:
+    """The same counts from what is not zero: the shared values of a group are sorted, and its queries look there."""
+    true = scores.at(torch.arange(len(answer), device=answer.device), answer)  # (B,)
+    greater, equal, damaged = _count_shared(scores, true)
+    shared, x_true = scores.shared_at(scores.row, scores.o), true.index_select(0, scores.row)  # (P,)
+    x = shared + scores.own
+    greater = greater.index_add(0, scores.row, (x > x_true).long() - (shared > x_true).long())
+    equal = equal.index_add(0, scores.row, (x == x_true).long() - (shared == x_true).long())
+    damaged = damaged | (torch.zeros_like(answer).index_add(0, scores.row, x.isnan().long()) > 0)
+    at = {name: scores.at(*pairs) for name, pairs in left_out.items()}
+    return _take_off(Rivals({"": greater}, {"": equal - 1}, damaged), true, answer, left_out, at)
+
+
+def _count_shared(scores: SparseScores, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """How many shared scores are above ``true`` (B,), how many the same, and whether one is NaN: (B,) each."""
+    values, number = torch.unique(torch.cat([scores.shared, true]), return_inverse=True)  # numbers in order of values
+    here = len(scores.shared)
+    key = (scores.group * len(values) + number[:here]).sort().values  # by group, then by value
+    wanted = scores.group_of * len(values) + number[here:]
+    start = torch.searchsorted(scores.group, scores.group_of)
+    stop = torch.searchsorted(scores.group, scores.group_of, right=True)
+    low, high = torch.searchsorted(key, wanted), torch.searchsorted(key, wanted, right=True)
+    zeros = scores.num_entities - (stop - start)
+    damaged = true.isnan() | values.isnan().any()
+    return stop - high + zeros * (true < 0), high - low + zeros * (true == 0), damaged
+
+
+def _take_off(
+    rivals: Rivals, true: Tensor, answer: Tensor, left_out: Mapping[str, Pairs], at: Mapping[str, Tensor]
+) -> Rivals:
+    """The counts of all candidates less those of each filter, whose scores are ``at``."""
     greater, equal = {}, {}
     for name, (row, o) in left_out.items():
-        x, x_true = scores[row, o], true[:, 0].index_select(0, row)  # (P,)
+        x, x_true = at[name], true.index_select(0, row)  # (P,)
         other = o != answer.index_select(0, row)
-        greater[name] = all_greater.index_add(0, row, (x > x_true).long(), alpha=-1)
-        equal[name] = all_equal.index_add(0, row, ((x == x_true) & other).long(), alpha=-1)
-    return Rivals(greater, equal, damaged)
+        greater[name] = rivals.greater[""].index_add(0, row, (x > x_true).long(), alpha=-1)
+        equal[name] = rivals.equal[""].index_add(0, row, ((x == x_true) & other).long(), alpha=-1)
+    return Rivals(greater, equal, rivals.damaged)
 
 
 def ranks_of(parts: Sequence[Rivals]) -> dict[str, Ranks]:

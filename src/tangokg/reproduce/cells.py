@@ -10,6 +10,8 @@ from tangokg.errors import ConfigError, nearest, offer
 from tangokg.reproduce.paper import PaperTable, published
 from tangokg.reproduce.presets import (
     ABLATIONS,
+    BASELINES,
+    COUNTERS,
     DECODERS,
     DIFFERENCES_ON,
     HISTORIES,
@@ -22,7 +24,13 @@ from tangokg.reproduce.presets import (
     experiments,
 )
 
-FORMS = {"paper form": "paper", "ours": "tango", "authors' form": "authors"}  # whose number, and how its presets begin
+RUN = "our run"  # of a baseline
+FORMS = {  # whose number, and how its presets begin
+    "paper form": "paper",
+    "ours": "tango",
+    "authors' form": "authors",
+    RUN: "baseline",
+}
 FIGURES = ("mrr", "hits@1", "hits@3", "hits@10")
 WITHOUT = " without transition"
 
@@ -99,20 +107,34 @@ def needs_of(config: str) -> tuple[str, ...]:
 def _each(data: tuple[str, ...], variant: str = "") -> Iterator[tuple[str, str, str, str]]:
     """(row, data, form, config) of both decoders and both forms, where there is such an experiment."""
     for decoder, row in DECODERS.items():
-        for form, begin in FORMS.items():
+        for form, begin in [item for item in FORMS.items() if item[0] != RUN]:
             for name in data:
                 config = f"{begin}-{decoder}{variant}/{name}"
                 if config in experiments():
                     yield row, name, form, config
 
 
+def _compared(table: str, data: tuple[str, ...]) -> Iterator[tuple[str, str, str, str]]:
+    """As :func:`_each`, for the baselines that the paper has in a table, and the counters in the main one."""
+    printed = published()[table].rows if table in published() else ()
+    models = {row: model for row, model in BASELINES.items() if row in printed}
+    models |= COUNTERS if table == "main" else {}
+    for row, model in models.items():
+        for name in data:
+            yield row, name, RUN, f"baseline-{model}/{name}"
+
+
 def _single(table: str, part: str, filter_name: str, data: tuple[str, ...]) -> Iterator[Cell]:
-    for row, name, form, config in _each(data):
+    for row, name, form, config in (*_compared(table, data), *_each(data)):
         for metric in FIGURES:
             yield Cell(table, row, name, form, metric, config, (part, filter_name))
 
 
 def _inductive(table: str) -> Iterator[Cell]:
+    for row, _, form, config in _compared(table, ("ICEWS05-15",)):
+        for column in ("raw", "time-aware", "time-unaware"):
+            for metric in FIGURES:
+                yield Cell(table, row, column, form, metric, config, ("protocols", "inductive", column))
     for variant, ending in (("", ""), ("-without-transition", WITHOUT)):
         for row, _, form, config in _each(("ICEWS05-15",), variant):
             for column in ("raw", "time-aware", "time-unaware"):
@@ -130,8 +152,8 @@ def _ablation(table: str) -> Iterator[Cell]:
 
 
 def _horizon(table: str) -> Iterator[Cell]:
-    for row, _, form, config in _each(("ICEWS05-15",)):
-        if row == "TANGO-TuckER":
+    for row, _, form, config in (*_compared(table, ("ICEWS05-15",)), *_each(("ICEWS05-15",))):
+        if row != "TANGO-DistMult":
             for step in range(1, 9):
                 place = ("protocols", "horizon", str(step), "time-aware")
                 yield Cell(table, row, str(step), form, "mrr", config, place)
@@ -145,7 +167,8 @@ def _history(table: str) -> Iterator[Cell]:
 
 
 def _time(table: str) -> Iterator[Cell]:
-    for row, name, form, config in _each(SETS if table == "time" else ("ICEWS05-15",)):
+    data = SETS if table == "time" else ("ICEWS05-15",)
+    for row, name, form, config in (*_compared("time", data), *_each(data)):
         yield Cell(table, row, name, form, "train_seconds", config, ())
 
 

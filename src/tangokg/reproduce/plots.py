@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tangokg.reproduce.cells import FORMS, WITHOUT, find_table
+from tangokg.reproduce.cells import FORMS, RUN, WITHOUT, find_table
 from tangokg.reproduce.paper import published
 from tangokg.reproduce.store import Results, Value
 from tangokg.train.checkpoint import write_atomically
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # matplotlib takes a while to import
     from matplotlib.figure import Figure
 
 PAPER, OTHER = "#777777", "#bbbbbb"  # the paper's TANGO, and its baselines
-COLOURS = {"paper form": "#0b5394", "ours": "#c27800"}
+COLOURS = {"paper form": "#0b5394", "ours": "#c27800", RUN: "#6a9a3a"}
 SUFFIXES = (".png", ".svg")
 
 
@@ -52,7 +52,8 @@ def _curves(axes: Any, name: str, metric: str, results: Results, x: str, y: str)
             spread = [value.spread or 0.0 for _, value in there]
             numbers = [value.mean for _, value in there]
             places = [place for place, _ in there]
-            axes.errorbar(places, numbers, yerr=spread, color=colour, marker="o", ms=4, label=f"TANGO-TuckER, {form}")
+            label = f"{cells[0].row}, {form}"
+            axes.errorbar(places, numbers, yerr=spread, color=colour, marker="o", ms=4, label=label)
     axes.set_xticks(steps)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -97,6 +98,26 @@ def plot_time_cost(results: Results) -> Figure:
     return figure
 
 
+def plot_dynamics(results: Results) -> Figure:
+    """What the dynamics add over the solver time of a window: test MRR less that of the same model without."""
+    figure, (axes,) = _start(1)
+    table = find_table("dynamics")
+    for row in dict.fromkeys(cell.row for cell in table.cells):
+        own = {cell.column: results.value(cell) for cell in table.of(row=row, form="paper form")}
+        still = own["trained without"]
+        timed = {c.removeprefix("window "): value for c, value in own.items() if c.startswith("window ") and value}
+        if still and timed:
+            gains = [value.mean - still.mean for value in timed.values()]
+            axes.plot([float(time) for time in timed], gains, marker="o", ms=4, label=row)
+    axes.axhline(0.0, color=PAPER, linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xlabel("solver time of a window")
+    axes.set_ylabel("MRR less that without dynamics")
+    _empty(axes, bool(axes.get_legend_handles_labels()[0]))
+    _legend(figure, axes)
+    return figure
+
+
 def _mean(value: Value | None) -> float:
     return value.mean if value else 0.0
 
@@ -129,6 +150,7 @@ PLOTS: Mapping[str, Callable[[Results], Figure]] = {
     "horizon": plot_horizon,
     "history": plot_history,
     "time-cost": plot_time_cost,
+    "dynamics": plot_dynamics,
 }
 
 

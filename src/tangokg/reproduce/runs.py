@@ -15,9 +15,18 @@ from tangokg.forecast import Forecaster, fit
 from tangokg.quads import Dataset, find, thin_dataset
 from tangokg.reproduce.cells import needs_of, tables
 from tangokg.reproduce.measure import OutOfTime, check_test_part, measure
-from tangokg.reproduce.presets import ABLATIONS, MEASURED, SETS, THINNED, Experiment, best_decoder, experiments
+from tangokg.reproduce.presets import (
+    ABLATIONS,
+    COUNTERS,
+    MEASURED,
+    SETS,
+    THINNED,
+    Experiment,
+    best_decoder,
+    experiments,
+)
 from tangokg.reproduce.store import Results
-from tangokg.train import Interrupted, Progress, Reporter, RunConfig, RunFolder, TrainSettings, make_config
+from tangokg.train import Interrupted, Progress, Reporter, RunConfig, RunFolder, TrainSettings, make_config, resolve
 from tangokg.train.devices import choose_device
 
 
@@ -107,6 +116,7 @@ def _stages() -> Iterator[list[str]]:
     for variant in ABLATIONS:
         yield [f"paper-{best_decoder(data)}-{variant}/{data}" for data in MEASURED]
     yield [f"tango-{best_decoder(data)}/{data}" for data in MEASURED]
+    yield [name for name, found in experiments().items() if found.row in COUNTERS]
 
 
 def chosen(only: Iterable[str]) -> set[str]:
@@ -179,7 +189,8 @@ def make_result(
 
     A run under way goes on from its checkpoint; one that was made with other settings starts again.
     """
-    dataset, config, folder = job.dataset(), job.run_config(device), job.folder(work)
+    dataset, folder = job.dataset(), job.folder(work)
+    config = resolve(job.run_config(device), dataset)
     until = Until(deadline, heard)
     folder.parent.mkdir(parents=True, exist_ok=True)
     afresh = _is_other(folder, config) or (job.again and RunFolder(folder).finished)
@@ -199,8 +210,4 @@ def _measured(forecaster: Forecaster, job: Job, folder: Path, last: float) -> di
 
 def _is_other(folder: Path, config: RunConfig) -> bool:
     """Whether a run of another preset, or for another device, lies here."""
-    if not (folder / "config.toml").exists():
-        return False
-    there = RunFolder(folder).config()
-    windows, rate = there.train.batch_windows, there.train.learning_rate  # as the rule had them
-    return replace(config, train=replace(config.train, batch_windows=windows, learning_rate=rate)) != there
+    return (folder / "config.toml").exists() and RunFolder(folder).config() != config

@@ -78,7 +78,7 @@ def differences(experiment: Experiment, result: Result) -> str:
     other = [] if result["model"] == experiment.model else [f"model {result['model']}"]
     other += [] if result["dataset"] == experiment.data else [f"data set {result['dataset']}"]
     for key, value in result["config"].get("settings", {}).items():
-        if key in wanted["settings"] and value != wanted["settings"][key]:
+        if wanted["settings"].get(key, value) not in (value, ""):  # "" is left to the data
             other.append(f"{key} {value} instead of {wanted['settings'][key]}")
     return ", ".join(other)
 

@@ -20,6 +20,7 @@ from tangokg.rank import Exam, examine, prepare
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import queries_at, queries_of, windows_at
 from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack, write_log
+from tangokg.train.choosing import choose
 from tangokg.train.devices import choose_device, make_fabric
 from tangokg.train.memory import check_memory, keep_freed_memory
 from tangokg.train.settings import RunConfig, TrainSettings, by_rule
@@ -104,7 +105,10 @@ def fit(
     with torch.device("meta"):  # sizes without memory
         sized = build_model(config, own)
     if not any(True for _ in sized.parameters()):
-        return build_model(config, own).to(fabric.device), Progress()
+        model = build_model(config, own)
+        if start is not None:
+            start(model)
+        return choose(model.to(fabric.device), material.exam)
     if not len(material.targets):
         raise TrainingError(
             f"the training part has {len(own)} distinct time(s); learning from history takes two at least. "

@@ -1,0 +1,114 @@
+"""What is compared: models by name and runs by folder, each with the run that is there or is to be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from tangokg.config import parse_assignment, unknown_setting
+from tangokg.errors import ConfigError, RunError, nearest, offer
+from tangokg.models import MODELS
+from tangokg.quads import Dataset
+from tangokg.train import RunConfig, RunFolder, TrainSettings, make_config
+
+USUAL = ("frequency", "recurrence", "tango")  # quick and telling
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of the comparison: where its run is or will be, and how it is trained."""
+
+    name: str
+    path: Path
+    config: RunConfig
+    there: bool  # whether a run is in its folder, finished or not
+
+    @property
+    def finished(self) -> bool:
+        return self.there and RunFolder(self.path).finished
+
+    def check(self, dataset: Dataset) -> None:
+        """A run that is there must be of the same facts in the same parts."""
+        if self.there and not same_facts(RunFolder(self.path).dataset(), dataset):
+            raise RunError(f"{self.path} was made with other data than these: leave it out, or choose another --out.")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for, checked before any data are read."""
+
+    given: dict[Path, RunConfig]  # finished runs
+    own: dict[str, list[str]]  # model to train, or to load where it was trained before -> its settings
+    seed: int | None
+    device: str
+
+    def entries(self, folder: Path) -> list[Entry]:
+        """Given runs, then models, whose runs lie in ``folder`` under their names."""
+        models = [config.model for config in self.given.values()]
+        labels = [c.model if models.count(c.model) == 1 else f"{c.model} ({path})" for path, c in self.given.items()]
+        runs = zip(labels, self.given.items(), strict=True)
+        return [
+            *(Entry(label, path, config, True) for label, (path, config) in runs),
+            *(self._entry(name, folder / name) for name in self.own),
+        ]
+
+    def _entry(self, name: str, path: Path) -> Entry:
+        """A model to train; where a run of it is there, that run, whose settings must agree with those given."""
+        if not (path / "config.toml").exists():
+            texts = [*self.own[name], f"train.device={self.device}"]
+            return Entry(name, path, make_config(name, {}, texts, self.seed), False)
+        there = RunFolder(path).config()
+        if there.model != name:
+            raise RunError(f"{path} holds a run of {there.model}, expected one of {name}: choose another --out.")
+        other = [f"--set {text}" for text in self.own[name] if make_config(name, there.to_tables(), [text]) != there]
+        other += [f"--seed {self.seed}"] if self.seed not in (None, there.seed) else []
+        if other:
+            raise RunError(f"{path} was made with other settings than {', '.join(other)}: choose another --out.")
+        return Entry(name, path, there, True)
+
+
+def make_plan(
+    models: Sequence[str], runs: Iterable[Path], assignments: Sequence[str], seed: int | None, device: str
+) -> Plan:
+    """Models and runs as they were named; a model of which a run is given is not trained."""
+    given = {path: RunFolder(path).config() for path in runs}
+    for path in given:
+        if not RunFolder(path).finished:
+            raise RunError(f"{path}: the run is not finished. Go on with `tango train --out {path} --resume`.")
+    for name in models:
+        if name not in (ALL, *MODELS):
+            known = ", ".join([*MODELS, ALL])
+            raise ConfigError(f"unknown model {name!r}.{offer(nearest(name, MODELS))} Known: {known}.")
+    chosen = models or ([] if given else USUAL)
+    names = dict.fromkeys(name for word in chosen for name in (MODELS if word == ALL else [word]))
+    trained = {config.model for config in given.values()}
+    return Plan(given, own_settings([name for name in names if name not in trained], assignments), seed, device)
+
+
+def own_settings(names: Sequence[str], assignments: Sequence[str]) -> dict[str, list[str]]:
+    """Model -> those of the settings that it has; one that no model has is an error."""
+    if assignments and not names:
+        raise ConfigError("--set and --epochs are for models that are trained; the given runs have their settings.")
+    of_train = [f.name for f in fields(TrainSettings)]
+    known = {name: [*of_train, *(f.name for f in fields(MODELS[name].settings))] for name in names}
+    own: dict[str, list[str]] = {name: [] for name in names}
+    for text in assignments:
+        key = parse_assignment(text)[0].rpartition(".")[2]
+        having = [name for name in names if key in known[name]]
+        if not having:
+            raise unknown_setting("--set", key, list(dict.fromkeys(k for keys in known.values() for k in keys)))
+        for name in having:
+            own[name].append(text)
+    return own
+
+
+def same_facts(a: Dataset, b: Dataset) -> bool:
+    """The same names, clock and facts, in the same parts."""
+    parts = [{name: part for name, part in data.parts.items() if len(part)} for data in (a, b)]
+    return (a.vocab, a.clock, parts[0].keys()) == (b.vocab, b.clock, parts[1].keys()) and all(
+        np.array_equal(getattr(parts[0][n], c), getattr(parts[1][n], c)) for n in parts[0] for c in "srot"
+    )

@@ -1,0 +1,247 @@
+"""CompGCN: a graph convolution over the union of all training facts, decoded as a static model (row M35)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isqrt
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import conv2d, linear
+
+from tangokg.decode import Decoder, DistMult
+from tangokg.errors import ConfigError
+from tangokg.fields.masks import dropout
+from tangokg.fields.steps import add_products
+from tangokg.models.counters import sort_occurrences
+from tangokg.models.static import Static, Tables, check_static
+from tangokg.snapshots.rows import Edges
+from tangokg.snapshots.timeline import Timeline
+
+COMPGCN_DECODERS = ("conve", "distmult")
+AT_ONCE = 2_048  # queries whose feature maps exist together in evaluation
+
+
+@dataclass(frozen=True)
+class CompGCNSettings:
+    """Settings of CompGCN: its authors' best."""
+
+    dim: int = 200  # D, size of the states
+    first_dim: int = 100  # of the embeddings that the first layer starts from
+    layers: int = 1  # convolutions
+    composition: str = "corr"  # of an entity and a relation: sub, mult or corr, the circular correlation
+    decoder: str = "conve"  # conve or distmult
+    filters: int = 200  # of ConvE
+    kernel: int = 7  # width and height of a filter
+    dropout: float = 0.1  # on the sums of messages
+    dropout_states: float = 0.3  # after each layer
+    dropout_features: float = 0.3  # on the feature maps of ConvE
+    dropout_query: float = 0.3  # on what ConvE makes of them
+    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; ce: softmax, the asked fact alone is
+    smoothing: float = 0.1  # of the targets of bce; 0: none
+
+    def __post_init__(self) -> None:
+        check_static(self)
+        for name, known in (("composition", tuple(COMPOSITIONS)), ("decoder", COMPGCN_DECODERS)):
+            if getattr(self, name) not in known:
+                raise ConfigError(f"{name} {getattr(self, name)!r} is unknown; choose one of {', '.join(known)}.")
+
+
+class Composition(NamedTuple):
+    r"""A composition as a product of wider rows: :math:`\phi(h, w) = \mathrm{back}(x(h) \odot y(w))`, back linear.
+
+    So its sum over edges is the sum of products, and back is taken of each entity's sum alone.
+    """
+
+    wide: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # h (N, D), w (M, D) -> x (N, W), y (M, W)
+    back: Callable[[Tensor, int], Tensor]  # (.., W), D -> (.., D)
+
+
+def _wide_sub(h: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.cat([h, torch.ones_like(h)], 1), torch.cat([torch.ones_like(w), -w], 1)
+
+
+def _wide_corr(h: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    a, b = torch.fft.rfft(h), torch.fft.rfft(w)  # complex, D // 2 + 1 wide
+    return torch.cat([a.real, a.imag, a.real, -a.imag], 1), torch.cat([b.real, b.imag, b.imag, b.real], 1)
+
+
+def _back_corr(total: Tensor, dim: int) -> Tensor:
+    """From the parts of conj(a) b to the correlation: real = re re + im im, imaginary = re im - im re."""
+    a, b, c, d = total.chunk(4, dim=-1)
+    found: Tensor = torch.fft.irfft(torch.complex(a + b, c + d), n=dim)
+    return found
+
+
+COMPOSITIONS = {
+    "sub": Composition(_wide_sub, lambda total, dim: total[..., :dim] + total[..., dim:]),
+    "mult": Composition(lambda h, w: (h, w), lambda total, dim: total),
+    "corr": Composition(_wide_corr, _back_corr),
+}
+
+
+class _Messages(torch.autograd.Function):
+    """The sum over edges of weight * x[o] * y[r], to the rows s; without a row for each edge on a GPU."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, rows: int, edges: Edges) -> Tensor:
+        ctx.save_for_backward(x, y)
+        ctx.edges = edges
+        return add_products(x.new_zeros(rows, x.shape[1]), ("o", x), ("r", y), "s", edges)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (x, y), grad = ctx.saved_tensors, grad.contiguous()
+        of_x = add_products(torch.zeros_like(x), ("s", grad), ("r", y), "o", ctx.edges)
+        of_y = add_products(torch.zeros_like(y), ("s", grad), ("o", x), "r", ctx.edges)
+        return of_x, of_y, None, None
+
+
+class CompGCNLayer(nn.Module):
+    r"""One convolution (docs/maths.md, row M35).
+
+    .. math::
+        h'_s = \tanh \mathrm{BN} \, \tfrac{1}{3} \Big(\sum_{\lambda} W_\lambda \sum_{(r, o) \in N_\lambda(s)}
+        \frac{\phi(h_o, w_r)}{\sqrt{|N_\lambda(s)| \, |N_\lambda(o)|}} + W_{loop} \, \phi(h_s, w_{loop})\Big),
+        \qquad w'_r = W_{rel} \, w_r
+
+    :math:`\lambda` is a direction, facts as stated or reciprocal. W commutes with the sum: one product for an entity.
+    """
+
+    def __init__(self, size: tuple[int, int], composition: str, dropout: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.composition, self.dropout = COMPOSITIONS[composition], dropout
+        self.of_stated, self.of_reciprocal = nn.Parameter(torch.empty(*size)), nn.Parameter(torch.empty(*size))
+        self.of_loop, self.of_relation = nn.Parameter(torch.empty(*size)), nn.Parameter(torch.empty(*size))
+        self.loop = nn.Parameter(torch.empty(1, size[0]))
+        for weight in self.parameters():
+            nn.init.xavier_normal_(weight, generator=generator)
+        self.norm = nn.BatchNorm1d(size[1])
+
+    def forward(
+        self, h: Tensor, h_rel: Tensor, edges: Edges, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """States (N, D') of entities and (2R, D') of relations from (N, D) and (2R, D)."""
+        x, y = (rows.contiguous() for rows in self.composition.wide(h, torch.cat([h_rel, self.loop])))
+        total: Tensor = _Messages.apply(x, y, 2 * len(h), edges)  # type: ignore[no-untyped-call]  # (2N, W)
+        stated, reciprocal = self.composition.back(total, h.shape[1]).chunk(2)  # (N, D)
+        loop = self.composition.back(x * y[-1], h.shape[1])  # (N, D)
+        moved = dropout(stated @ self.of_stated, self.dropout, generator)  # (N, D')
+        moved = moved + dropout(reciprocal @ self.of_reciprocal, self.dropout, generator) + loop @ self.of_loop
+        return torch.tanh(self.norm(moved / 3)).to(h.dtype), (h_rel @ self.of_relation).to(h.dtype)
+
+
+class ConvE(Decoder):
+    r"""ConvE: the query is a projection of the feature maps of an image of subject and relation (row M35).
+
+    .. math:: q = \mathrm{relu} \, \mathrm{BN} (A \, \mathrm{relu} \, \mathrm{BN}(K * \mathrm{BN}(I)) + a)
+
+    where the image I has the entries of :math:`h_s` and :math:`h_r` in turn, twice as many rows as a rectangle of D
+    entries that is as square as can be. Dettmers, Minervini, Stenetorp and Riedel, 2018, *Convolutional 2D knowledge
+    graph embeddings*, in the form of CompGCN's authors.
+    """
+
+    def __init__(self, dim: int, filters: int, kernel: int, rates: tuple[float, float], generator: torch.Generator):
+        super().__init__()
+        height = max(d for d in range(1, isqrt(dim) + 1) if dim % d == 0)
+        self.image = 2 * height, dim // height
+        window = [min(kernel, side) for side in self.image]  # a small image has small filters
+        maps = [side - own + 1 for side, own in zip(self.image, window, strict=True)]
+        features = filters * maps[0] * maps[1]
+        self.rates = rates
+        self.kernels = nn.Parameter(torch.empty(filters, 1, *window))
+        self.projection = nn.Parameter(torch.empty(dim, features))
+        self.shift = nn.Parameter(torch.empty(dim))
+        inputs = window[0] * window[1], features, features
+        for weight, count in zip((self.kernels, self.projection, self.shift), inputs, strict=True):
+            nn.init.uniform_(weight, -(count**-0.5), count**-0.5, generator=generator)
+        self.norm_image, self.norm_maps = nn.BatchNorm2d(1), nn.BatchNorm2d(filters)
+        self.norm_query = nn.BatchNorm1d(dim)
+
+    def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        size = AT_ONCE if generator is None else max(1, len(r))
+        parts = zip(h_s.split(size), r.split(size), strict=True)
+        return torch.cat([self._ask(own, h_rel.index_select(0, label), generator) for own, label in parts])
+
+    def _ask(self, h_s: Tensor, h_r: Tensor, generator: torch.Generator | None) -> Tensor:
+        image = torch.stack([h_s, h_r], dim=2).view(-1, 1, *self.image)  # (B, 1, 2a, D / a)
+        maps = torch.relu(self.norm_maps(conv2d(self.norm_image(image), self.kernels)))  # (B, filters, ., .)
+        features = dropout(maps, self.rates[0], generator).flatten(1)
+        query = dropout(linear(features, self.projection, self.shift), self.rates[1], generator)  # (B, D)
+        return torch.relu(self.norm_query(query))
+
+
+class CompGCN(Static):
+    r"""States of entities from the graph of all training facts without their times (docs/maths.md, row M35).
+
+    .. math::
+        x_o = q(h_s, w_r) \cdot h_o + b_o, \qquad
+        h, w = \mathrm{layers}(\{(s, r, o) : (s, r, o, t) \text{ in training for some } t\})
+
+    Vashishth, Sanyal, Nitin and Talukdar, 2020, *Composition-based multi-relational graph convolutional networks*, with
+    their decoders ConvE and DistMult. Their program counts for :math:`|N(o)|` what o sends out as a subject, and
+    drops the messages of entities that are never one; here it is how many hear of o, and all messages count. A pair
+    (s, r) is asked as often as it has facts; in their program once an epoch. The graph is that of training for good:
+    it gives the same answers at all times, and a name of later has the mean state.
+    """
+
+    rows: ClassVar = {**Static.rows, "bias": "entity"}
+    s: Tensor
+    r: Tensor
+    o: Tensor
+    weight: Tensor
+
+    def __init__(self, settings: CompGCNSettings, train: Timeline, generator: torch.Generator) -> None:
+        own = settings
+        if own.decoder == "conve":
+            rates = own.dropout_features, own.dropout_query
+            decoder: Decoder = ConvE(own.dim, own.filters, own.kernel, rates, generator)
+        else:
+            decoder = DistMult(own.dim, 0.0, generator)
+        super().__init__(own.first_dim, decoder, own.loss, own.smoothing, train, generator)
+        sizes = [own.first_dim, *[own.dim] * own.layers]
+        each = [CompGCNLayer(size, own.composition, own.dropout, generator) for size in pairwise(sizes)]
+        self.layers, self.dropout = nn.ModuleList(each), own.dropout_states
+        self.bias = nn.Parameter(torch.zeros(train.num_entities))
+        for name, column in union_of(train).items():
+            self.register_buffer(name, column, persistent=False)
+        self._edges: Edges | None = None
+
+    @property
+    def edges(self) -> Edges:
+        """The graph, on a GPU in the orders of its kernels; derived once for a device."""
+        if self._edges is None or self._edges.weight is not self.weight:
+            with torch.inference_mode(False):
+                self._edges = in_orders(self.s, self.r, self.o, self.weight)
+        return self._edges
+
+    def tables(self, generator: torch.Generator | None) -> Tables:
+        h: Tensor = self.entities
+        h_rel: Tensor = self.relations
+        for layer in self.layers:
+            h, h_rel = layer(h, h_rel, self.edges, generator)
+            h = dropout(h, self.dropout, generator)
+        return Tables(h, h_rel, self.bias)
+
+
+def union_of(train: Timeline) -> dict[str, Tensor]:
+    """The distinct (s, r, o) of a timeline with their weights; reciprocal facts have the rows s + N."""
+    facts, n = sort_occurrences(train), train.num_entities
+    s, r = facts.pair // facts.num_labels, facts.pair % facts.num_labels
+    back = torch.where(r >= train.num_relations, n, 0)
+    hears, told = (torch.bincount(end + back, minlength=2 * n)[end + back] for end in (s, facts.o))  # (F,)
+    return {"s": s + back, "r": r, "o": facts.o, "weight": (hears * told).double() ** -0.5}
+
+
+def in_orders(s: Tensor, r: Tensor, o: Tensor, weight: Tensor) -> Edges:
+    """Edges, on a GPU also in the orders, and the bits, that its kernels take."""
+    by = []
+    for end in (s, r, o) if s.is_cuda else ():
+        order = torch.argsort(end, stable=True)
+        by.append(Edges(s[order].int(), r[order].int(), o[order].int(), weight[order].float()))
+    return Edges(s, r, o, weight, tuple(by))

@@ -1,0 +1,228 @@
+"""Models that know nothing of time: a question is answered from the training facts alone (rows M33, M34)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, logsigmoid, softplus
+
+from tangokg.decode import Decoder, DistMult, TuckER
+from tangokg.errors import ConfigError
+from tangokg.fields.masks import dropout
+from tangokg.models.counters import sort_occurrences
+from tangokg.models.growth import grow_by_mean
+from tangokg.models.protocol import Model
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Queries, Windows
+
+LOSSES = ("bce", "ce")
+
+
+def check_static(settings: Any) -> None:
+    """Sizes are at least 1, rates lie in [0, 1), and the loss is one of ours."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, int) and value < 1:
+            raise ConfigError(f"{field.name} must be at least 1, found {value}.")
+        if isinstance(value, float) and not 0 <= value < 1:
+            raise ConfigError(f"{field.name} must lie in [0, 1), found {value}.")
+    if settings.loss not in LOSSES:
+        raise ConfigError(f"loss {settings.loss!r} is unknown; choose one of {', '.join(LOSSES)}.")
+
+
+@dataclass(frozen=True)
+class DistMultSettings:
+    """Settings of the static DistMult."""
+
+    dim: int = 200  # D, size of the embeddings
+    init_size: float = 0.0  # standard deviation of first weights; 0: Xavier's, which is less the more rows there are
+    dropout: float = 0.2  # on the product of subject and relation
+    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; ce: softmax, the asked fact alone is
+    smoothing: float = 0.1  # of the targets of bce; 0: none
+
+    def __post_init__(self) -> None:
+        check_static(self)
+
+
+@dataclass(frozen=True)
+class TuckERSettings:
+    """Settings of the static TuckER: its authors' for FB15k-237."""
+
+    dim: int = 200  # D, size of the embeddings of entities and of relations
+    dropout_subject: float = 0.3  # on the normalised subject
+    dropout_matrix: float = 0.4  # on the matrix that the core and the relation make, one for each query
+    dropout_query: float = 0.5  # on the normalised product of the two
+    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; ce: softmax, the asked fact alone is
+    smoothing: float = 0.1  # of the targets of bce; 0: none
+
+    def __post_init__(self) -> None:
+        check_static(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """The distinct objects of each (s, r) of a timeline, at whatever time: one run of rows for a pair."""
+
+    pair: Tensor  # (P,) s * 2R + r, ascending
+    offset: Tensor  # (P + 1,)
+    o: Tensor  # (F,)
+    longest: int  # of the runs
+    num_labels: int  # 2R
+
+    def of(self, queries: Queries) -> tuple[Tensor, Tensor]:
+        """Objects (B, longest) that stood with the (s, r) of each query, and which of them are meant.
+
+        All rows are as long as the longest, so that a GPU need not be asked for a size.
+        """
+        at = torch.searchsorted(self.pair, queries.s * self.num_labels + queries.r)  # (B,)
+        start, stop = (self.offset.index_select(0, at + i)[:, None] for i in (0, 1))
+        rows = start + torch.arange(self.longest, device=start.device)  # (B, longest)
+        return self.o[rows.clamp(max=len(self.o) - 1)], rows < stop
+
+
+_OBJECTS: WeakKeyDictionary[Timeline, Objects] = WeakKeyDictionary()  # derived; lives as long as the timeline
+
+
+def objects_of(timeline: Timeline) -> Objects:
+    """The objects of each (s, r), derived once for a timeline."""
+    if timeline not in _OBJECTS:
+        with torch.inference_mode(False):
+            facts = sort_occurrences(timeline)
+            pair, size = torch.unique_consecutive(facts.pair, return_counts=True)
+            offset = torch.cat([size.new_zeros(1), size.cumsum(0)])
+            _OBJECTS[timeline] = Objects(pair, offset, facts.o, int(size.max()), facts.num_labels)
+    return _OBJECTS[timeline]
+
+
+def multi_hot_loss(scores: Tensor, queries: Queries, objects: Objects, smoothing: float) -> Tensor:
+    r"""Binary cross-entropy of all candidates (docs/maths.md, row M33), summed over them, the mean over queries.
+
+    .. math::
+        L = \frac{1}{B} \sum_b \sum_o \log(1 + e^{x_{bo}}) - y_{bo} x_{bo},
+        \qquad y_{bo} = (1 - \epsilon) [o \in O(s_b, r_b)] + \frac{1}{N}
+
+    where :math:`O(s, r)` are the objects of (s, r) in training; without smoothing nothing is added to them. The mean
+    over candidates, which is usual, is this divided by N; Adam does not tell the two apart, but for an epsilon which
+    gradients so small come near. No (B, N) tensor of targets is made.
+    """
+    o, meant = objects.of(queries)  # (B, longest)
+    true = scores.gather(1, o).masked_fill(~meant, 0.0).sum(1)  # (B,)
+    loss = softplus(scores).sum(1) - (1.0 - smoothing) * true
+    return (loss - scores.mean(1) if smoothing else loss).mean()
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What all queries are answered from."""
+
+    h: Tensor  # (N, D)
+    h_rel: Tensor  # (2R, D)
+    bias: Tensor | None = None  # (N,) added to the scores
+
+    def grown(self, num_entities: int, num_relations: int) -> Tables:
+        """For a vocabulary of later: a new name has the mean of those known."""
+        more = num_entities - len(self.h)
+        h = torch.cat([self.h, self.h.mean(0).expand(more, -1)])
+        bias = None if self.bias is None else torch.cat([self.bias, self.bias.mean().expand(more)])
+        return Tables(h, grow_by_mean(self.h_rel, num_relations), bias)
+
+
+class Static(Model):
+    """Embeddings and a decoder; neither the windows nor their times play a part.
+
+    So at a time never seen in training the answer is the same as at any other.
+    """
+
+    rows: ClassVar = {"entities": "entity", "relations": "relation"}
+    looks_back: ClassVar = False
+
+    def __init__(
+        self, dim: int, decoder: Decoder, loss: str, smoothing: float, train: Timeline, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.entities = nn.Parameter(torch.empty(train.num_entities, dim))
+        self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
+        for table in (self.entities, self.relations):
+            nn.init.xavier_normal_(table, generator=generator)
+        self.decoder, self.loss, self.smoothing = decoder, loss, smoothing
+
+    def tables(self, generator: torch.Generator | None) -> Tables:
+        """What the decoder is given; with a generator dropout masks are drawn."""
+        return Tables(self.entities, self.relations)
+
+    def encode(self, timeline: Timeline, windows: Windows) -> Tables:
+        return self.tables(None).grown(timeline.num_entities, timeline.num_relations)
+
+    def score(self, encoded: Tables, queries: Queries) -> Tensor:
+        return self._scores(encoded, queries, None)
+
+    def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
+        scores = self._scores(self.tables(generator), queries, generator)
+        if self.loss == "ce":
+            return cross_entropy(scores, queries.answer)
+        return multi_hot_loss(scores, queries, objects_of(timeline), self.smoothing)
+
+    def _scores(self, tables: Tables, queries: Queries, generator: torch.Generator | None) -> Tensor:
+        subjects = tables.h.index_select(0, queries.s)  # (B, D)
+        query = self.decoder(subjects, tables.h_rel, queries.r, generator)  # (B, D)
+        scores: Tensor = (query @ tables.h.T).to(self.entities.dtype)  # (B, N)
+        return scores if tables.bias is None else scores + tables.bias
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Softmax with ce; with bce, which learns a probability for each candidate alone, their shares of the sum."""
+        return torch.softmax(scores if self.loss == "ce" else logsigmoid(scores), dim=1)
+
+
+class StaticDistMult(Static):
+    r"""DistMult on the training facts without their times (docs/maths.md, row M33).
+
+    .. math:: x_o = \langle e_s, w_r, e_o \rangle = \sum_i e_{s i} \, w_{r i} \, e_{o i}
+
+    Yang, Yih, He, Gao and Deng, 2015, *Embedding entities and relations for learning and inference in knowledge bases*.
+    They fit it by a margin; the binary cross-entropy is that of the paper whose tables we compare with. Reciprocal
+    labels have rows of their own, so scores need not be symmetric. It gives the same answers at all times.
+    """
+
+    def __init__(self, settings: DistMultSettings, train: Timeline, generator: torch.Generator) -> None:
+        decoder = DistMult(settings.dim, settings.dropout, generator)
+        super().__init__(settings.dim, decoder, settings.loss, settings.smoothing, train, generator)
+        if settings.init_size:
+            for table in (self.entities, self.relations):
+                nn.init.normal_(table, std=settings.init_size, generator=generator)
+
+
+class StaticTuckER(Static):
+    r"""TuckER on the training facts without their times (docs/maths.md, row M34).
+
+    .. math:: x_o = \mathrm{BN}\big(\mathrm{BN}(e_s)^\top (\mathcal W \times_2 w_r)\big) \cdot e_o
+
+    Balazevic, Allen and Hospedales, 2019, *TuckER: tensor factorization for knowledge graph completion*, with its
+    authors' first weights, normalisations, three dropouts and smoothed targets. A pair (s, r) is asked as often as it
+    has facts; in their program once an epoch. It gives the same answers at all times.
+    """
+
+    def __init__(self, settings: TuckERSettings, train: Timeline, generator: torch.Generator) -> None:
+        rates = settings.dropout_subject, settings.dropout_matrix, settings.dropout_query
+        decoder = TuckERThrice(settings.dim, rates, generator)
+        super().__init__(settings.dim, decoder, settings.loss, settings.smoothing, train, generator)
+
+
+class TuckERThrice(TuckER):
+    """The decoder with a dropout more, on the relation's matrix, for which each query of a step has its own."""
+
+    def __init__(self, dim: int, rates: tuple[float, float, float], generator: torch.Generator) -> None:
+        super().__init__(dim, 0.0, generator)
+        self.rates = rates
+
+    def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        if generator is None:
+            return super().forward(h_s, h_rel, r)
+        of_subject, of_matrix, of_query = self.rates
+        x = dropout(self.norm_in(h_s), of_subject, generator)  # (B, D)
+        matrices = (h_rel.index_select(0, r) @ self.core).view(len(r), *[x.shape[1]] * 2)  # (B, D, D)
+        x = torch.bmm(x[:, None], dropout(matrices, of_matrix, generator))[:, 0]  # (B, D)
+        return dropout(self.norm_out(x), of_query, generator)

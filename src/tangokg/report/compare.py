@@ -1,0 +1,144 @@
+"""Models on the same queries -> one table of figures with intervals, a test of the first two, and one plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tangokg.rank.metrics import Metrics, Summary
+from tangokg.rank.significance import FLIPS, RESAMPLES, Paired, interval, paired, resampled_means
+from tangokg.report.figures import COLOURS, write_figure
+
+FILTER = "time-aware"
+FONT, MARK = 8.0, 4.0  # sizes in typographic points
+WIDTH, HEIGHT = 0.6 * FONT, 1.25 * FONT  # of a letter, about
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+# Right or left of a point, and lines above it: the nearest first
+PLACES = [(side, line) for line in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6) for side in (1, -1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A model, the ranks that it gave, and what they took."""
+
+    name: str
+    metrics: Metrics
+    train_seconds: float | None  # None where the run does not say
+    seconds: float  # of the evaluation
+
+
+@dataclass(frozen=True)
+class Row:
+    """Figures of one model, in per cent."""
+
+    name: str
+    figures: Summary
+    low: float  # of the interval of the MRR
+    high: float
+    train_seconds: float | None
+    queries_per_second: float
+
+    def to_dict(self) -> dict[str, Any]:
+        beside = {"train_seconds": self.train_seconds, "queries_per_second": round(self.queries_per_second, 1)}
+        return {"model": self.name, **self.figures.to_dict(), "mrr_interval": [self.low, self.high], **beside}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows with the best MRR first, and the first less the second where there are two."""
+
+    rows: list[Row]
+    test: Paired | None
+
+    def to_dict(self) -> dict[str, Any]:
+        names = {"first": self.rows[0].name, "second": self.rows[1].name} if self.test else {}
+        test = names | asdict(self.test) | {"flips": FLIPS} if self.test else None
+        about = {"filter": FILTER, "queries": self.rows[0].figures.queries, "resamples": RESAMPLES}
+        return about | {"models": [row.to_dict() for row in self.rows], "paired": test}
+
+
+def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:
+    """Figures of models that were asked the same queries in the same order; ``seed`` is that of the resampling."""
+    for other in measured[1:]:
+        pairs = ((getattr(measured[0].metrics, c), getattr(other.metrics, c)) for c in ("s", "r", "answer", "t"))
+        assert all(torch.equal(a.cpu(), b.cpu()) for a, b in pairs), "all models are asked the same"
+    ordered = sorted(measured, key=lambda m: -m.metrics[FILTER].mrr)
+    values = torch.stack([100 / m.metrics.ranks[FILTER].realistic.cpu().double() for m in ordered])  # (M, B)
+    generator = torch.Generator().manual_seed(seed)
+    means = resampled_means(values, generator)  # (M, resamples)
+    rows = [
+        Row(m.name, m.metrics[FILTER], *interval(own), m.train_seconds, m.metrics.queries / max(m.seconds, 1e-9))
+        for m, own in zip(ordered, means, strict=True)
+    ]
+    return Comparison(rows, paired(values[:2], means[:2], generator) if len(rows) > 1 else None)
+
+
+def plot_comparison(path: Path, rows: Sequence[Row], title: str) -> None:
+    """MRR with its interval over training time: from 0 to 1 second linear, then logarithmic."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.8), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, loc="left", fontsize="medium", parse_math=False, wrap=True)
+    axes.set_xlabel("training time (seconds, logarithmic from 1 on; 0: nothing to train)")
+    axes.set_ylabel(f"MRR, {FILTER} (per cent), with its 95 % interval")
+    there = [(row, row.train_seconds) for row in rows if row.train_seconds is not None]
+    for row, seconds in there:
+        ends = [[row.figures.mrr - row.low], [row.high - row.figures.mrr]]
+        bars = axes.errorbar(seconds, row.figures.mrr, ends, color=COLOURS[0], marker="o", ms=4, capsize=3, lw=1)
+        bars.set_label(row.name)
+    axes.set_xscale("symlog", linthresh=1.0)
+    axes.set_xlim(-0.3, 4 * max([1.0, *(seconds for _, seconds in there)]))
+    axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:,.0f}")
+    axes.margins(y=0.12)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.draw_without_rendering()  # places on the page are known from here on
+    _label(axes, [(row.name, seconds, row.figures.mrr) for row, seconds in there])
+    write_figure(figure, path)
+
+
+def _label(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
+    """A name beside each point, at the nearest place that is free; a thin line leads to one that is not next to it."""
+    pixels = axes.figure.dpi / 72  # in a typographic point
+    frame = axes.get_window_extent()
+    centres = [tuple(axes.transData.transform((x, y))) for _, x, y in points]
+    taken = [(x - MARK * pixels, y - MARK * pixels, x + MARK * pixels, y + MARK * pixels) for x, y in centres]
+    for (name, *point), (x, y) in zip(points, centres, strict=True):
+        boxes = {place: _box(x, y, place, len(name), pixels) for place in PLACES}
+        inside = {p: b for p, b in boxes.items() if frame.x0 <= b[0] and b[2] <= frame.x1 and frame.y0 <= b[1]}
+        free = (p for p, b in inside.items() if not any(_overlap(b, other) for other in taken))
+        side, line = place = next(free, PLACES[0])
+        taken.append(boxes[place])
+        axes.annotate(
+            name,
+            point,
+            (side * _gap(line), line * HEIGHT),
+            textcoords="offset points",
+            ha="left" if side > 0 else "right",
+            va="center",
+            fontsize=FONT,
+            parse_math=False,
+            arrowprops={"arrowstyle": "-", "lw": 0.5, "color": "grey"} if line else None,
+        ).set_in_layout(False)
+
+
+def _gap(line: int) -> float:
+    """From a point to its name, in typographic points."""
+    return 14.0 if line else 7.0
+
+
+def _box(x: float, y: float, place: tuple[int, int], letters: int, pixels: float) -> Box:
+    """What a name at a place covers, in pixels."""
+    side, line = place
+    near, far = _gap(line) * pixels, (_gap(line) + WIDTH * letters) * pixels
+    left, right = (x + near, x + far) if side > 0 else (x - far, x - near)
+    return left, y + (line - 0.5) * HEIGHT * pixels, right, y + (line + 0.5) * HEIGHT * pixels
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
