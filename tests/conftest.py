@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from tangokg.forecast import Forecaster
 from tangokg.models import MODELS
@@ -78,12 +77,6 @@ def all_queries(num_windows: int, num_entities: int = N, num_relations: int = R)
 def equal(a: Tensor, b: Tensor, tolerance: float = 1e-10) -> bool:
     """Same shape, and the same numbers up to ``tolerance`` absolute."""
     return a.shape == b.shape and bool(torch.allclose(a, b, rtol=0, atol=tolerance))
-
-
-def loss_of(logits: Tensor, queries: Queries) -> Tensor:
-    """Mean over windows of the mean cross-entropy of their queries: the twin of the training loss."""
-    each = [queries.window == w for w in queries.window.unique()]
-    return torch.stack([cross_entropy(logits[own], queries.answer[own]) for own in each]).mean()
 
 
 def make_forecaster(name: str = "tango", dataset: Dataset | None = None) -> Forecaster:

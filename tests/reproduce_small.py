@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from conftest import make_dataset
+from tangokg.models import MODELS
 from tangokg.quads import Dataset
 from tangokg.reproduce import cells, pool, presets, runs
+from tangokg.reproduce.store import FILTERS, SCHEMA
+from tangokg.train import make_config
 
 TINY = {"dim": 4, "layers": 1, "history": 2}
 
@@ -18,6 +23,32 @@ def forget() -> None:
     """What was derived from the experiments."""
     for derived in (presets.experiments, cells.tables, cells.cells_of):
         derived.cache_clear()
+
+
+def made_up(experiment: presets.Experiment, mrr: float = 40.0) -> dict[str, Any]:
+    """A result of the right form with figures that nobody measured."""
+    tables = {"settings": dict(experiment.settings), "train": dict(experiment.train)}
+    figures = {name: {"mrr": mrr, "hits@1": 30.0, "hits@3": 45.0, "hits@10": 58.0} for name in FILTERS}
+    return {
+        "schema": SCHEMA,
+        "preset": experiment.preset,
+        "model": experiment.model,
+        "dataset": experiment.data,
+        "seed": 0,
+        "config": make_config(experiment.model, tables).to_tables(),
+        "valid": json.loads(json.dumps(figures)),
+        "test": figures,
+        "queries": {"valid": 10, "test": 10},
+        "epochs": 3,
+        "best_epoch": 2,
+        "train_seconds": 12.0,
+        "device": "some device",
+        "versions": {"tangokg": "0"},
+        "commit": "0000000",
+        "protocols": {},
+        "epoch_seconds": 4.0,
+        "date": "2026-01-02T00:00:00+00:00",
+    }
 
 
 def few_facts(source: object) -> Dataset:
@@ -32,7 +63,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def shrunk() -> Iterator[presets.Experiment]:
         for experiment in real():
             train = {"epochs": 3, "batch_windows": 2, "learning_rate": 0.01}
-            yield replace(experiment, settings={**experiment.settings, **TINY}, train=train)
+            has = MODELS[experiment.model].settings
+            tiny = {key: value for key, value in TINY.items() if hasattr(has, key)}
+            yield replace(experiment, settings={**experiment.settings, **tiny}, train=train)
 
     monkeypatch.setattr(presets, "_experiments", shrunk)
     monkeypatch.setattr(runs, "find", few_facts)

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from conftest import N, all_queries, equal, loss_of, make_timeline
+from conftest import N, all_queries, equal, make_timeline
 from tangokg.decode import States
 from tangokg.decode.states import ALIGNED, STATE_BYTES, _Layout, take_rows
 from tangokg.snapshots.blocks import build_block
@@ -75,7 +76,7 @@ def test_cross_entropy_with_sparse_logits_that_repeat(target: list[int]) -> None
     column = torch.cat([queries.answer, queries.answer, (queries.answer + 1) % N])  # the first two add up
     value = random(len(row), seed=5)
     logits = torch.einsum("bd,bnd->bn", leaves[2], dense(states)[queries.window])
-    expected = loss_of(logits.index_put((row, column), value, accumulate=True), queries)
+    expected = cross_entropy(logits.index_put((row, column), value, accumulate=True), queries.answer)
     found = states.cross_entropy(leaves[2], queries, (row, column, value))
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)
     same_gradients(found * 3, expected * 3, (*leaves, value))
@@ -85,7 +86,7 @@ def test_cross_entropy_survives_logits_beyond_the_range_of_exp() -> None:
     states, queries, (_, _, query) = make_states([4, 7, 2])
     far = 1000 * query.detach()
     loss = states.cross_entropy(far.requires_grad_(), queries)
-    expected = loss_of(torch.einsum("bd,bnd->bn", far, dense(states)[queries.window]), queries)
+    expected = cross_entropy(torch.einsum("bd,bnd->bn", far, dense(states)[queries.window]), queries.answer)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
     assert torch.autograd.grad(loss, far)[0].isfinite().all()
 
@@ -100,7 +101,7 @@ def test_taken_states_and_their_gradients_meet_those_of_the_scores(target: list[
     assert equal(h_s, expected_h)
     found = further.cross_entropy(h_s * leaves[2], queries)
     logits = torch.einsum("bd,bnd->bn", expected_h * leaves[2], plain[queries.window])
-    same_gradients(found, loss_of(logits, queries), leaves)
+    same_gradients(found, cross_entropy(logits, queries.answer), leaves)
 
 
 def test_states_that_nothing_touched() -> None:

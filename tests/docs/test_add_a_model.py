@@ -39,8 +39,9 @@ def added() -> Iterator[str]:
 def test_the_page_is_short_and_adds_one_file_one_line_and_a_preset(added: str) -> None:
     assert len(PAGE.splitlines()) < 60
     _, line = (content for language, _, content in blocks(PAGE) if language == "python")
-    assert len(line.splitlines()) == 2
-    assert line.splitlines()[1].startswith(f'MODELS["{added}"] = Recipe(')
+    imported, added_line = filter(None, line.splitlines())
+    assert imported.startswith("from tangokg.models import ")
+    assert added_line.startswith(f'MODELS["{added}"] = Recipe(')
     (preset,) = (content for language, _, content in blocks(PAGE) if language == "toml")
     config = make_config(tables=tomllib.loads(preset))
     assert (config.model, config.train.batch_queries) == (added, MODELS[added].train["batch_queries"])

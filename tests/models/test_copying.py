@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from conftest import N, R, all_queries, equal, first_state, loss_of, make_dataset, make_timeline
+from conftest import N, R, all_queries, equal, first_state, make_dataset, make_timeline
 from tangokg.models.copying import CopyLogits
 from tangokg.models.growth import grow, grow_by_mean
 from tangokg.models.tango import Tango, TangoSettings
@@ -107,10 +107,10 @@ def test_the_loss_with_copying_is_the_cross_entropy_of_its_scores() -> None:
     windows, queries = windows_at(timeline, target), queries_at(timeline, target)
     loss = model(timeline, windows, queries, torch.Generator())
     scores = model.score(model.encode(timeline, windows), queries)
-    assert equal(loss, loss_of(scores, queries))
+    assert equal(loss, torch.nn.functional.cross_entropy(scores, queries.answer))
     (gradient,) = torch.autograd.grad(loss, [model.copying.weights])  # type: ignore[union-attr]
     (expected,) = torch.autograd.grad(
-        loss_of(scores, queries),
+        torch.nn.functional.cross_entropy(scores, queries.answer),
         [model.copying.weights],  # type: ignore[union-attr]
     )
     assert equal(gradient, expected)

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from conftest import N, all_queries, equal, make_dataset, make_facts, make_timeline, make_vocab
 from tangokg.errors import ConfigError
-from tangokg.models.cygnet import CyGNet, CyGNetSettings, with_means
+from tangokg.models.cygnet import CyGNet, CyGNetSettings
+from tangokg.models.growth import grow_rows
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at
 
@@ -119,7 +120,7 @@ def test_a_new_name_has_mean_rows_and_is_copied_where_it_stood_before() -> None:
     facts = make_facts(1)
     model = small(build_timeline(facts))
     table = torch.arange(6.0).view(3, 2)
-    assert torch.equal(with_means(table, 5), torch.tensor([[0.0, 1], [2, 3], [4, 5], [2, 3], [2, 3]]))
+    assert torch.equal(grow_rows(table, 5), torch.tensor([[0.0, 1], [2, 3], [4, 5], [2, 3], [2, 3]]))
     late = replace(facts, vocab=make_vocab(N + 1), o=facts.o.copy())
     late.o[late.t == late.t.max()] = N
     timeline = build_timeline(late)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import batch_norm, normalize
+from torch.nn.functional import batch_norm, cross_entropy, normalize
 
-from conftest import all_queries, equal, loss_of, make_facts, make_timeline
+from conftest import all_queries, equal, make_facts, make_timeline
 from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
 from tangokg.models.counters import Frequency
@@ -108,7 +108,7 @@ class Dense:
     def loss(self, windows: Windows, queries: Queries, **method: Any) -> Tensor:
         each = [self.states(int(k), float(t), **method) for k, t in zip(windows.known, windows.t, strict=True)]
         states = torch.stack(each)  # (W, N, D)
-        return loss_of(self.scores(states, queries), queries)
+        return cross_entropy(self.scores(states, queries), queries.answer)
 
     def scores(self, states: Tensor, queries: Queries) -> Tensor:
         h_s = states[queries.window, queries.s]  # (B, D)
@@ -306,13 +306,16 @@ def test_the_state_does_not_depend_on_the_gradient_but_for_the_nodes_of_irdm(gra
 
 
 def test_windows_in_a_training_batch_do_not_mix() -> None:
-    """The loss of a batch, and so its step, is the mean of those of its windows alone (DistMult, no dropout)."""
+    """The loss of a batch is the mean over its queries of those of its windows alone (DistMult, no dropout)."""
     timeline = make_timeline(4)
     model = make_model(timeline, decoder="distmult")
     together = model(timeline, windows_at(timeline, TARGET), queries_at(timeline, TARGET), generator())
-    alone = [(windows_at(timeline, target), queries_at(timeline, target)) for target in TARGET.split(1)]
-    assert len({len(queries) for _, queries in alone}) > 1
-    mean = torch.stack([model(timeline, *asked, generator()) for asked in alone]).mean()
+    each, sizes = [], []
+    for target in TARGET.split(1):
+        queries = queries_at(timeline, target)
+        each.append(model(timeline, windows_at(timeline, target), queries, generator()))
+        sizes.append(len(queries))
+    mean = sum(loss * size for loss, size in zip(each, sizes, strict=True)) / sum(sizes)
     assert together.item() == pytest.approx(mean.item(), rel=1e-12)
     found, expected = gradients(model, together), gradients(model, mean)
     assert all(equal(found[name], expected[name]) for name in expected)
@@ -360,7 +363,7 @@ def test_more_logits_reach_scores_and_loss_alike() -> None:
     expected = torch.zeros_like(added)
     expected[torch.arange(len(queries)), (queries.s + 1) % 12] = 2 * plain.entities[queries.s, 0]
     assert equal(added, expected)
-    loss = loss_of(model.score(model.encode(timeline, windows), queries), queries)
+    loss = cross_entropy(model.score(model.encode(timeline, windows), queries), queries.answer)
     fused = model(timeline, windows, queries, generator())
     assert fused.item() == pytest.approx(loss.item(), rel=1e-12)
     found, wanted = gradients(model, fused), gradients(model, loss)

@@ -102,7 +102,8 @@ def test_runs_come_by_priority_and_each_once() -> None:
     ]
     assert [place[run] for run in stages] == sorted(place[run] for run in stages)
     horizon = missing(Results(), ["horizon"], seeds=1)
-    assert [job.config for job in horizon] == ["paper-tucker/ICEWS05-15", "tango-tucker/ICEWS05-15"]
+    wanted = [f"{preset}/ICEWS05-15" for preset in ("paper-tucker", "tango-tucker", "baseline-renet")]
+    assert [job.config for job in horizon] == wanted
     assert "horizon" in horizon[0].needs
     assert find_table("horizon").cells[0].needs == "horizon"
 

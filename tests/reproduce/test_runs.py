@@ -220,7 +220,7 @@ def test_the_whole_way_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(run) == 0
     assert "42.86" in capsys.readouterr().out
     assert main(run) == 0  # nothing is missing
-    assert len(json.loads(Path(packed).read_text())["results"]) == 2
+    assert len(json.loads(Path(packed).read_text())["results"]) == 3
     assert main(["reproduce", "--merge", packed, *results]) == 0
     capsys.readouterr()
     assert main(["reproduce", "horizon", "--json", *results]) == 0
@@ -230,7 +230,7 @@ def test_the_whole_way_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert ours["paper"]["8"] == "39.10"
     assert main(["reproduce", "--list", "--json", *results]) == 0
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert (listed["horizon"]["filled"], listed["horizon"]["of"]) == (16, 16)
+    assert (listed["horizon"]["filled"], listed["horizon"]["of"]) == (24, 24)
     again = [*run[: run.index("--out")], "--again", "--work", str(tmp_path / "work"), *results]
     assert main([word for word in again if word != "-q"]) == 0
     assert "stored" in capsys.readouterr().out

@@ -26,6 +26,7 @@ import torch
 
 from tangokg.errors import DataError
 from tangokg.train.checkpoint import write_atomically
+from tangokg.train.devices import name_of
 from tangokg.train.provenance import commit
 
 SCHEMA = 1
@@ -67,17 +68,6 @@ def make_result(
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
     }
-
-
-def name_of(device: torch.device) -> str:
-    """The GPU by its name, a CPU by its model and how many cores may be used."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return f"{model or platform.machine()}, {cores} core{'' if cores == 1 else 's'}"
 
 
 def write(result: Mapping[str, Any], path: Path) -> None:

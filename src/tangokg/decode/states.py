@@ -75,11 +75,7 @@ class States:
         return logits
 
     def cross_entropy(self, query: Tensor, asked: Queries, sparse: Sparse | None = None) -> Tensor:
-        """Mean over windows of the mean cross-entropy of their answers, softmax over all candidates.
-
-        A step over several windows is then the mean of their steps, however unequal their sizes (docs/maths.md, row
-        M12). One (B, N) matrix overall.
-        """
+        """Mean cross-entropy of the answers under softmax over all candidates, in one (B, N) matrix overall."""
         answer = asked.answer
         row, column, value = sparse or (answer[:0], answer[:0], query.new_zeros(0))
         loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
@@ -116,13 +112,6 @@ class _Layout:
     def scale(self) -> Tensor:
         """(B, 1) factor of each query's window."""
         return self.factor.index_select(0, self.window)[:, None]
-
-    def shares(self, like: Tensor) -> Tensor:
-        """(B, 1) what each query counts in the mean over windows of the mean over their queries."""
-        each = [0.0] * len(self.factor)
-        for part in self.parts:
-            each[part.window] = 1 / (len(self.parts) * _length(part.queries))
-        return like.new_tensor(each).index_select(0, self.window)[:, None]
 
     def entity(self, part: _Part) -> Tensor:
         return self.block.entity[part.rows]
@@ -267,10 +256,9 @@ class _CrossEntropy(torch.autograd.Function):
         if len(row):
             logits.index_put_((row, column), value, accumulate=True)
         torch.ops.aten._log_softmax.out(logits, 1, False, out=logits)
-        share = layout.shares(query)  # (B, 1)
-        loss = -(logits.gather(1, answer[:, None]) * share).sum()
+        loss = -logits.gather(1, answer[:, None]).mean()
         ctx.save_for_backward(query, base, touched, row, column, answer)
-        ctx.layout, ctx.log_softmax, ctx.share = layout, logits, share
+        ctx.layout, ctx.log_softmax = layout, logits
         return loss
 
     @staticmethod
@@ -280,8 +268,6 @@ class _CrossEntropy(torch.autograd.Function):
         residual, ctx.log_softmax = ctx.log_softmax.exp_(), None  # used up: a second backward needs a second matrix
         residual.scatter_add_(1, answer[:, None], residual.new_full((len(answer), 1), -1.0))  # softmax - truth
         of_value = residual[row, column]
-        share = ctx.share * grad
-        of_query, of_base, of_touched = _backward(residual, query * share, base, touched, ctx.layout)
-        of_query.mul_(share)
-        of_value.mul_(share[row, 0])
+        grads = (*_backward(residual, query, base, touched, ctx.layout), of_value)
+        of_query, of_base, of_touched, of_value = (g.mul_(grad / max(len(answer), 1)) for g in grads)
         return of_query, of_base, of_touched, of_value, None, None, None, None

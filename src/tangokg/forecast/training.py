@@ -6,7 +6,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tangokg.quads import find, read_table
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import RunConfig, RunFolder, make_config
+from tangokg.train.devices import name_of
 from tangokg.train.display import Display
 from tangokg.train.loop import Reporter, resolve
 from tangokg.train.loop import fit as train
@@ -167,7 +168,8 @@ def results(forecaster: Forecaster) -> dict[str, Any]:
         for name, part in (("valid", dataset.valid), ("test", dataset.test))
         if len(part)
     }
-    device = next((p.device for p in forecaster.model.parameters()), torch.device("cpu"))
+    weights = (*forecaster.model.parameters(), *forecaster.model.buffers())
+    device = next((tensor.device for tensor in weights), torch.device("cpu"))
     return {
         "model": forecaster.config.model,
         "dataset": dataset.name,
@@ -178,11 +180,11 @@ def results(forecaster: Forecaster) -> dict[str, Any]:
         "epochs": progress.epoch,
         "best_epoch": progress.best_epoch,
         "train_seconds": round(progress.seconds, 1),
-        "device": str(device),
+        "device": name_of(device),
         "versions": {
             "python": sys.version.split()[0],
             "torch": torch.__version__,
-            "tangokg": version("tangokg"),
+            "tangokg": import_module("tangokg").__version__,
         },
         "commit": commit(),
     }

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
 from tangokg.fields.authors import AuthorsDerivative, symmetric
-from tangokg.models.growth import grow_by_mean
+from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model, relative_distance
 from tangokg.snapshots.rows import Edges
 from tangokg.snapshots.timeline import Timeline
@@ -85,8 +85,7 @@ class TangoAuthors(Model):
 
     def encode(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None = None) -> AllStates:
         """States of all entities and relations at each window's target time; with a generator dropout is drawn."""
-        more = timeline.num_entities - len(self.entities)  # a name of later has the mean of all embeddings
-        table = torch.cat([self.entities, self.entities.mean(0).expand(more, -1)]) if more else self.entities
+        table = grow_rows(self.entities, timeline.num_entities)
         start = torch.cat([table, grow_by_mean(self.relations, timeline.num_relations)])  # (N + 2R, D)
         ends = zip(windows.known_on_host.tolist(), windows.t.tolist(), strict=True)
         each = [self._move(start, timeline, known, t, generator) for known, t in ends]

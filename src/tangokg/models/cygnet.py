@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 
 from tangokg.errors import ConfigError
 from tangokg.models.counters import occurrences_of, past_of
-from tangokg.models.growth import grow_by_mean
+from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -50,12 +50,6 @@ class Asked:
     windows: Windows
 
 
-def with_means(table: Tensor, num_entities: int) -> Tensor:
-    """A table (N, ..) with its mean row for each name that is new since training."""
-    more = num_entities - len(table)
-    return torch.cat([table, table.mean(0, keepdim=True).expand(more, *table.shape[1:])]) if more else table
-
-
 class Mode(nn.Module):
     """x -> W x + b, a value for each entity."""
 
@@ -66,7 +60,7 @@ class Mode(nn.Module):
         self.bias = nn.Parameter(torch.empty(num_entities).uniform_(-bound, bound, generator=generator))
 
     def forward(self, x: Tensor, num_entities: int) -> Tensor:
-        return linear(x, with_means(self.weight, num_entities), with_means(self.bias, num_entities))  # (U, N)
+        return linear(x, grow_rows(self.weight, num_entities), grow_rows(self.bias, num_entities))  # (U, N)
 
 
 class CyGNet(Model):
@@ -124,7 +118,7 @@ class CyGNet(Model):
     def encode(self, timeline: Timeline, windows: Windows) -> Asked:
         length = (windows.t - self.origin.double()) / self.unit_time.double()  # (W,)
         times = length.to(self.unit.dtype)[:, None] * self.unit  # (W, D)
-        entities = with_means(self.entities, timeline.num_entities)
+        entities = grow_rows(self.entities, timeline.num_entities)
         return Asked(entities, grow_by_mean(self.relations, timeline.num_relations), times, timeline, windows)
 
     def score(self, encoded: Asked, queries: Queries) -> Tensor:

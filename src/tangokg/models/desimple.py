@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from tangokg.decode.decoders import grouped_product
 from tangokg.errors import ConfigError
 from tangokg.fields.masks import dropout_mask
-from tangokg.models.growth import grow_by_mean
+from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.quads.clock import LENGTHS, Clock, as_datetime
 from tangokg.snapshots.timeline import Timeline
@@ -144,10 +144,7 @@ class DESimplE(Model):
         return torch.stack([month // 12 + 1, month % 12 + 1, day], dim=1)
 
     def encode(self, timeline: Timeline, windows: Windows) -> Diachronic:
-        more = timeline.num_entities - len(self.static)  # a name of later has the mean of all
-        tables = [getattr(self, name) for name in TABLES]
-        if more:
-            tables = [torch.cat([x, x.mean(0, keepdim=True).expand(more, *x.shape[1:])]) for x in tables]
+        tables = [grow_rows(getattr(self, name), timeline.num_entities) for name in TABLES]
         x = (self._calendar(windows.t) - self.first.double()) * self.scale.double()
         return Diachronic(Rows(*tables), grow_by_mean(self.relations, timeline.num_relations), x.to(self.static.dtype))
 

@@ -1,9 +1,15 @@
-"""Tables with a row for each of the 2R edge labels, for vocabularies that have grown since training."""
+"""Tables with a row for each entity or edge label, for vocabularies that have grown since training."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+
+def grow_rows(table: Tensor, num_entities: int) -> Tensor:
+    """A table (N, ..) for more entities: the mean of the known rows for each one added."""
+    more = num_entities - len(table)
+    return torch.cat([table, table.mean(0, keepdim=True).expand(more, *table.shape[1:])]) if more else table
 
 
 def grow(table: Tensor, num_relations: int, new: Tensor) -> Tensor:

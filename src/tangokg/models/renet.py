@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, log_softmax
 
 from tangokg.errors import ConfigError
 from tangokg.fields.masks import dropout
-from tangokg.models.growth import grow_by_mean
+from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.models.renet_graph import Aggregator, Neighbourhoods
 from tangokg.models.renet_sequences import Appearances, appearances_of, last_snapshots, make_gru, run_gru
@@ -123,7 +123,7 @@ class ReNet(Model):
 
     def encode(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None = None) -> Encoded:
         """Neighbourhoods and global states of all snapshots; with a generator dropout masks are drawn."""
-        entities = _with_mean(self.entities, timeline.num_entities)  # (N, D)
+        entities = grow_rows(self.entities, timeline.num_entities)  # (N, D)
         appearances = appearances_of(timeline)
         found = self.aggregator(entities, timeline.num_relations, appearances, generator)
         with torch.no_grad():  # without dropout: the largest of many entries would grow with their noise
@@ -171,7 +171,7 @@ class ReNet(Model):
         h = run_gru(self.encoder, dropout(past.steps(e_r), rate, generator), past.length)  # (B, D)
         x = dropout(torch.cat([past.e_s, h, e_r], dim=1), rate, generator)  # (B, 3D)
         n = len(encoded.entities)
-        return torch.addmm(_with_mean(self.objects_bias, n), x, _with_mean(self.objects, n).T)
+        return torch.addmm(grow_rows(self.objects_bias, n), x, grow_rows(self.objects, n).T)
 
     def _labels(self, past: Past, generator: torch.Generator | None) -> Tensor:
         """Scores (B, 2R) of all labels that the subject may take part with next."""
@@ -193,9 +193,3 @@ def _linear(inputs: int, outputs: int, generator: torch.Generator) -> tuple[nn.P
     shapes = (outputs, inputs), (outputs,)
     weight, bias = (torch.empty(shape).uniform_(-bound, bound, generator=generator) for shape in shapes)
     return nn.Parameter(weight), nn.Parameter(bias)
-
-
-def _with_mean(table: Tensor, rows: int) -> Tensor:
-    """A table for ``rows`` entities: the mean of all for each one added since training."""
-    more = rows - len(table)
-    return torch.cat([table, table.mean(0).expand(more, *table.shape[1:])]) if more else table

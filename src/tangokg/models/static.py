@@ -14,7 +14,7 @@ from tangokg.decode import Decoder, DistMult, TuckER
 from tangokg.errors import ConfigError
 from tangokg.fields.masks import dropout
 from tangokg.models.counters import sort_occurrences
-from tangokg.models.growth import grow_by_mean
+from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -125,10 +125,8 @@ class Tables:
 
     def grown(self, num_entities: int, num_relations: int) -> Tables:
         """For a vocabulary of later: a new name has the mean of those known."""
-        more = num_entities - len(self.h)
-        h = torch.cat([self.h, self.h.mean(0).expand(more, -1)])
-        bias = None if self.bias is None else torch.cat([self.bias, self.bias.mean().expand(more)])
-        return Tables(h, grow_by_mean(self.h_rel, num_relations), bias)
+        bias = None if self.bias is None else grow_rows(self.bias, num_entities)
+        return Tables(grow_rows(self.h, num_entities), grow_by_mean(self.h_rel, num_relations), bias)
 
 
 class Static(Model):

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, embedding, normalize
 
 from tangokg.errors import ConfigError
 from tangokg.fields.masks import dropout
-from tangokg.models.growth import grow_by_mean
+from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.models.ttranse import nearest_rows
 from tangokg.quads.clock import UNITS, Clock
@@ -130,8 +130,7 @@ class TADistMult(Model):
         return self._dated(timeline, self._tokens(windows.t))
 
     def _dated(self, timeline: Timeline, tokens: Tensor) -> Dated:
-        more = timeline.num_entities - len(self.entities)  # a name of later has the mean of all
-        entities = torch.cat([self.entities, self.entities.mean(0).expand(more, -1)]) if more else self.entities
+        entities = grow_rows(self.entities, timeline.num_entities)
         return Dated(entities, grow_by_mean(self.relations, timeline.num_relations), tokens)
 
     def score(self, encoded: Dated, queries: Queries) -> Tensor:

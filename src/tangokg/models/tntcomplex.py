@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from tangokg.errors import ConfigError
-from tangokg.models.growth import grow_by_mean
+from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -88,8 +88,7 @@ class TNTComplEx(Model):
         self.register_buffer("times", train.t.clone())
 
     def encode(self, timeline: Timeline, windows: Windows) -> Factors:
-        more = timeline.num_entities - len(self.entities)  # a name of later has the mean of all
-        entities = torch.cat([self.entities, self.entities.mean(0).expand(more, -1)]) if more else self.entities
+        entities = grow_rows(self.entities, timeline.num_entities)
         relations, timeless = (grow_by_mean(x, timeline.num_relations) for x in (self.relations, self.timeless))
         return Factors(entities, relations, timeless, self._moments_at(windows.t))
 

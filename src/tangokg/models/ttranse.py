@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from tangokg.errors import ConfigError
-from tangokg.models.growth import grow_by_mean
+from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -81,8 +81,7 @@ class TTransE(Model):
         self.register_buffer("t", train.t.clone())
 
     def encode(self, timeline: Timeline, windows: Windows) -> Vectors:
-        more = timeline.num_entities - len(self.entities)  # a name of later has the mean of all
-        entities = torch.cat([self.entities, self.entities.mean(0).expand(more, -1)]) if more else self.entities
+        entities = grow_rows(self.entities, timeline.num_entities)
         entities = entities / entities.norm(dim=1, keepdim=True).clamp(min=1)  # (N, D)
         return Vectors(entities, grow_by_mean(self.relations, timeline.num_relations), self._times(windows.t))
 

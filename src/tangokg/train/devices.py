@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,3 +32,14 @@ def make_fabric(settings: TrainSettings) -> Any:
         torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
     precision: Any = "32-true" if settings.precision == "tf32" else settings.precision
     return Fabric(accelerator=device.type, devices=1, precision=precision)
+
+
+def name_of(device: torch.device) -> str:
+    """The GPU by its name, a CPU by its model and how many cores may be used."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return f"{model or platform.machine()}, {cores} core{'' if cores == 1 else 's'}"

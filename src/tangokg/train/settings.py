@@ -58,12 +58,12 @@ class TrainSettings:
 def by_rule(train: TrainSettings, queries: int, snapshots: int, num_entities: int, device_type: str) -> TrainSettings:
     """The settings with values in place of what was left to the rule: the batch of windows, and its learning rate.
 
-    A GPU gets as many windows as keep it busy, as long as an epoch has some steps and the scores have room; a CPU two,
-    as more are no gain there. ``queries`` are all of the training part, which has ``snapshots``.
+    A GPU gets as many windows as fit into a step's queries, as long as an epoch has some steps and the scores have
+    room; a CPU two, as more are no gain there. ``queries`` are all of the training part, which has ``snapshots``.
     """
     each = max(1.0, queries / max(1, snapshots))  # queries of a window
     most = min(STEP_QUERIES / each, snapshots / EPOCH_STEPS, STEP_SCORES / (each * max(1, num_entities)))
-    windows = train.batch_windows or (2 if device_type == "cpu" else max(1, round(most)))
+    windows = train.batch_windows or (2 if device_type == "cpu" else max(1, int(most)))
     rate = train.learning_rate or (1e-3 if windows <= 2 or train.batch_queries else 2e-3)
     return replace(train, batch_windows=windows, learning_rate=rate)
 
