@@ -13,9 +13,10 @@ turns in one process; times are medians.
 COMPARED = """
 Measured are medians over epochs, after three that warm up. A size that keeps coming is captured as CUDA graphs when it
 comes the third time, also later than that, so single epochs can be longer. The windows a step are those that training
-takes by itself on that device, `tf32` is a setting. What is known of their effect on validation MRR stands in
-[decisions](decisions.md): neighbouring batches lost nothing on four sets and 0.3 on WIKI with two windows; the very
-batches were trained on WIKI alone, and tf32 was compared on ICEWS14s and ICEWS18 alone.
+takes by itself on that device, or one more or less; `tf32` is a setting. [Decisions](decisions.md) has their effect
+on validation MRR: the batches, or their neighbours, lose nothing against one window a step. On WIKI two windows would
+lose 0.3, so that training takes one there, which misses the target; a profile of that step says why. tf32 was compared
+on ICEWS14s and ICEWS18 alone, and changed nothing.
 
 For scale: the code that the authors of TANGO published takes about 510 s an epoch on ICEWS18 and 120 s on YAGO on one
 NVIDIA H200, and 5,090 s and 2,273 s on two CPU cores, its own reading of the data included.

@@ -58,7 +58,8 @@ class Target:
 def _how(asked: Mapping[str, Any]) -> str:
     """What of the training settings bears on speed; an epoch that was not run whole is told."""
     part = f", from {asked['snapshots']} snapshots" if asked.get("snapshots") else ""
-    return f"{asked['batch_windows']} windows a step, {asked['precision']}{part}"
+    windows = asked["batch_windows"]
+    return f"{windows} window{'' if windows == 1 else 's'} a step, {asked['precision']}{part}"
 
 
 def _size(dim: int = 200, layers: int = 2) -> dict[str, Any]:
