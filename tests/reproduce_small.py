@@ -13,9 +13,11 @@ from conftest import make_dataset
 from tangokg.models import MODELS
 from tangokg.quads import Dataset
 from tangokg.reproduce import cells, pool, presets, runs
+from tangokg.reproduce.runs import Job
 from tangokg.reproduce.store import FILTERS, SCHEMA
 from tangokg.train import make_config
 
+HERE = "paper-tucker/ICEWS05-15"
 TINY = {"dim": 4, "layers": 1, "history": 2}
 
 
@@ -74,3 +76,26 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     forget()
+
+
+class Quiet:
+    """A board that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def begin(self, job: Job) -> None:
+        self.heard.append(f"begin {job.label}")
+
+    def look(self, job: Job, log: list[dict[str, float]]) -> None:
+        pass
+
+    def end(self, job: Job, how: str) -> None:
+        self.heard.append(f"end {job.label}: {how}")
+
+    def fail(self, job: Job, why: str) -> None:
+        self.heard.append(f"fail {job.label}: {why}")
+
+
+def a_job(seed: int = 0, name: str = HERE, needs: tuple[str, ...] = (), again: bool = False) -> Job:
+    return replace(Job.of(presets.experiments()[name], seed), needs=needs, again=again)

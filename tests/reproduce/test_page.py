@@ -9,9 +9,10 @@ import pytest
 from reproduce_small import made_up
 from tangokg.reproduce import experiments, tables
 from tangokg.reproduce.cells import Cell, cells_of
-from tangokg.reproduce.claims import CLAIMS, dynamics
+from tangokg.reproduce.claims import CLAIMS, dynamics, goals
 from tangokg.reproduce.page import render
 from tangokg.reproduce.plots import plot_ablation, plot_history, plot_horizon, plot_time_cost
+from tangokg.reproduce.presets import MEASURED
 from tangokg.reproduce.runs import missing
 from tangokg.reproduce.store import Results
 from tangokg.reproduce.view import filled, view
@@ -54,6 +55,7 @@ def test_a_full_page_misses_nothing(full: Results) -> None:
     assert "not measured yet" not in page
     assert "| missing |" not in page
     assert "ICEWS18 +5.00" in dynamics(full)
+    assert "they help on 5 of 5 sets (less that with the graphs of other windows: ICEWS05-15 +0.00" in dynamics(full)
     assert page.splitlines()[2].startswith("What the dynamics add")
 
 
@@ -69,12 +71,27 @@ def test_claims_are_true_or_not_by_the_results(full: Results) -> None:
     assert CLAIMS[4].told(worse)[1] == "**not true**"
 
 
+def test_what_is_not_measured_names_the_command_that_measures_it() -> None:
+    rows = [line for line in render(Results()).splitlines() if "| not measured yet |" in line]
+    assert len(rows) == len(CLAIMS) + len(MEASURED)
+    assert all("`tango reproduce --run --only " in text for text in (*rows, dynamics(Results())))
+
+
+def test_of_the_two_decoders_the_one_that_is_better_on_validation_is_compared() -> None:
+    results = make_results()
+    for decoder, valid, test in (("tucker", 41.0, 20.0), ("distmult", 40.0, 50.0)):
+        found = results.found[f"paper-{decoder}/ICEWS18"][0]
+        found["valid"]["time-aware"]["mrr"], found["test"]["time-aware"]["mrr"] = valid, test
+    rows = {row[0]: row for row in goals(results)}
+    assert rows["ICEWS18"] == ("ICEWS18", "28.97", "20.00 (TANGO-TuckER, 1 seed)", "**missed**")
+
+
 def test_figures_have_the_published_curve_and_ours(full: Results) -> None:
     curves = plot_horizon(full).axes[0].get_legend_handles_labels()[1]
     assert len(plot_horizon(full).legends[0].get_texts()) == len(curves) == 5
     assert len(plot_history(full).axes) == 2
     bars: Any = plot_ablation(full).axes[0].patches
-    heights = [bar.get_height() for bar in bars]
-    assert sorted(heights) == [38.0] * 4 + [40.0] * 4
+    assert sorted(bar.get_height() for bar in bars) == [1.0] * 4 + [2.0] * 4  # the gain on all, and where much changes
+    assert not plot_ablation(Results()).axes[0].patches
     assert len(plot_time_cost(full).axes[0].patches) == 8 + 4 + 6
     assert len(plot_time_cost(Results()).axes[0].patches) == 8

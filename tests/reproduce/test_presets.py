@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tangokg.config import read_toml
 from tangokg.quads import find, thin_dataset
 from tangokg.reproduce import experiments, find_table, published, read_results, tables
 from tangokg.reproduce.configs import config_files, write_configs
@@ -17,6 +18,7 @@ from tangokg.reproduce.plots import PLOTS, SUFFIXES
 from tangokg.reproduce.presets import THIN_SEED, THINNED, THINNED_COUNTS, differences_measured
 from tangokg.reproduce.runs import missing, order
 from tangokg.reproduce.store import Results
+from tangokg.reproduce.view import view
 from tangokg.train import load_config, make_config
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +78,17 @@ def test_the_committed_configs_are_those_of_the_presets(tmp_path: Path) -> None:
     assert write_configs(tmp_path) == (len(wanted), [left])
     found = load_config(tmp_path / "paper-tucker" / "YAGO.toml")
     assert (found.model, found.settings.dim, found.settings.identity) == ("tango-tucker", 300, True)
+    paper = read_toml(tmp_path / "paper-tucker" / "ICEWS05-15.toml")["paper"]
+    assert (paper["main"][0], paper["main_in"]) == (42.86, "tab: td link prediction results")
+    assert (paper["horizon_8"], paper["horizon_in"]) == ([39.1], "fig: long horizontal link forecasting.")
+
+
+def test_every_difference_has_its_row_on_the_page_of_differences() -> None:
+    page = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
+    assert [name for name in differences_measured() if f"| `paper-tucker-{name}` |" not in page] == []
+    assert "not measured yet" not in page
+    rows = {row[1]: row for row in view("differences", Results()).blocks[0].rows}
+    assert set(rows) == {"paper-tucker", *(f"paper-tucker-{name}" for name in differences_measured())}
 
 
 def test_the_page_of_the_docs_is_that_of_the_results() -> None:

@@ -6,14 +6,13 @@ import json
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from reproduce_small import few_facts, small
+from reproduce_small import HERE, Quiet, a_job, few_facts, small
 from tangokg.cli import main
 from tangokg.errors import ConfigError, TrainingError
 from tangokg.forecast import Forecaster
@@ -29,27 +28,6 @@ from tangokg.train import Interrupted, build_model
 __all__ = ["small"]  # the fixture
 
 INF = float("inf")
-HERE = "paper-tucker/ICEWS05-15"
-
-
-class Quiet:
-    """A board that keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def begin(self, job: Job) -> None:
-        self.heard.append(f"begin {job.label}")
-
-    def look(self, job: Job, log: list[dict[str, float]]) -> None:
-        pass
-
-    def end(self, job: Job, how: str) -> None:
-        self.heard.append(f"end {job.label}: {how}")
-
-
-def a_job(seed: int = 0, name: str = HERE, needs: tuple[str, ...] = ()) -> Job:
-    return replace(Job.of(experiments()[name], seed), needs=needs)
 
 
 @pytest.mark.usefixtures("small")
@@ -132,7 +110,7 @@ def test_a_budget_that_is_spent_leaves_runs_and_a_failure_does_not_stop_the_othe
     jobs = [a_job(seed) for seed in range(3)]
     outcome = one_by_one(jobs, tmp_path, "cpu", Budget(), board, lambda job, _: kept.append(job.seed))
     assert ([j.seed for j, _ in outcome.failed], [j.seed for j in outcome.waiting], kept) == ([0], [1], [2])
-    assert f"end {HERE} seed 0: failed: too hot" in board.heard
+    assert f"fail {HERE} seed 0: too hot" in board.heard
     spent = Budget(train=time.monotonic() - 1, last=INF)
     assert one_by_one(jobs, tmp_path, "cpu", spent, board, lambda *_: None).waiting == jobs
     ends = Budget.of(600.0)

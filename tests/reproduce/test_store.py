@@ -37,9 +37,13 @@ def test_results_of_other_settings_are_set_aside() -> None:
     other = a_result()
     other["config"]["settings"]["dim"] = 7
     results.add("tango-tucker/ICEWS14s", other, "this file")
+    faster = made_up(experiments()["paper-tucker/ICEWS14s"])
+    faster["config"]["train"] |= {"learning_rate": 0.5, "device": "abacus"}
+    results.add("paper-tucker/ICEWS14s", faster, "a third")
     results.add("paper-tucker/NOWHERE", a_result(), "that file")
     assert not results.found
     assert "dim 7 instead of 200" in results.stale["this file"]
+    assert results.stale["a third"] == "learning_rate 0.5 instead of 0.001"
     assert "no preset" in results.stale["that file"]
 
 

@@ -9,9 +9,10 @@ import pytest
 from conftest import make_dataset
 from tangokg.errors import RunError
 from tangokg.train import Progress
-from tangokg.tune.locks import FileLock
+from tangokg.train.locks import FileLock
+from tangokg.tune.sampling import PRUNERS
 from tangokg.tune.space import make_plan
-from tangokg.tune.study import MOST_STARTS, PRUNERS, Claim, Study, best_of, digest
+from tangokg.tune.study import MOST_STARTS, Claim, Study, best_of, digest
 
 DATA = make_dataset()
 GRID = make_plan(DATA, "paper-grid", "tango-tucker", ["dim=2", "layers=1", "scale=0.1", "dropout=0.1"])  # 9 points
@@ -61,6 +62,19 @@ def test_a_search_begins_with_the_usual_settings_and_repeats_itself_across_stops
     assert found[0] == found[1]
     assert found[0][0] == SEARCH.usual(DATA)
     assert len({tuple(values.items()) for values in found[0]}) == 8
+
+
+def test_no_point_of_a_search_is_tried_twice_and_all_are_tried_in_the_end(tmp_path: Path) -> None:
+    few = ["model=tango-tucker", "dim=[2, 3]", "layers=1", "step_time=1.0", "transition=0.1", "dropout=[0.2, 0.3]"]
+    few += ["history=[1, 2]", "learning_rate=0.001", "batch_windows=2"]
+    plan = make_plan(DATA, "search", assignments=few)
+    study = Study(tmp_path / "a.study", plan, DATA)
+    tried = []
+    while (claim := study.claim(99)) is not None:
+        tried.append(tuple(end(claim, mrr=10.0 + claim.values["dim"]).values.items()))
+    assert len(tried) == len(set(tried)) == plan.points == 8
+    assert [outcome.state for outcome in study.outcomes()] == ["done"] * 8
+    assert plan.size is None  # no grid: nobody asked for all of them
 
 
 def test_a_trial_whose_worker_is_gone_is_taken_up_and_given_up_in_the_end(tmp_path: Path) -> None:

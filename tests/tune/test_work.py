@@ -18,7 +18,7 @@ from tangokg.cli import main
 from tangokg.cli.options import parse_budget
 from tangokg.errors import ConfigError
 from tangokg.train import load_config
-from tangokg.tune.figure import explained, plot_study
+from tangokg.tune.figure import explained, marks, plot_study
 from tangokg.tune.space import Choice, Range, make_plan
 from tangokg.tune.study import Outcome
 from tangokg.tune.work import Search, work
@@ -105,6 +105,11 @@ def test_the_share_of_a_setting_is_one_where_it_decides_and_nothing_where_it_doe
     assert 0 <= explained(outcomes, "b", space["b"]) <= 1
     plot_study(tmp_path / "a.svg", outcomes, space, "a study")
     assert (tmp_path / "a.svg").read_text().count("<use") > 30  # the marks of 12 trials in three panels
+
+
+def test_the_marks_of_a_range_by_factors_do_not_crowd() -> None:
+    assert marks(Range(3e-4, 4e-3, log=True)) == [3e-4, 1e-3, 4e-3]
+    assert marks(Range(1, 32, log=True, whole=True)) == [1, 10, 32]
 
 
 def test_the_command_runs_through_some_of_the_papers_grid(

@@ -38,7 +38,7 @@ def make_runs(output: Output, wishes: Wishes, as_json: bool) -> None:
     from tangokg.reproduce import read_results
     from tangokg.reproduce.pool import Budget, one_by_one, room, side_by_side
     from tangokg.reproduce.runs import missing
-    from tangokg.reproduce.store import pack, unpack, write_result
+    from tangokg.reproduce.store import check, pack, unpack, write_result
     from tangokg.train import Interrupted
 
     stored = read_results(wishes.results)
@@ -52,6 +52,7 @@ def make_runs(output: Output, wishes: Wishes, as_json: bool) -> None:
         output.say("Nothing is missing. --again makes runs that are there once more.")
 
     def keep(job: Job, result: dict[str, Any]) -> None:
+        check(result, job.label)  # what could not be read again is not kept
         if wishes.out is not None:
             packed.append(result)
             pack(wishes.out, packed)
@@ -134,9 +135,17 @@ class Board:
 
     def end(self, job: Job, how: str) -> None:
         """A run ends."""
+        self._over(job)
+        self.output.say(f"{job.label}: {how}")
+
+    def fail(self, job: Job, why: str) -> None:
+        """A run goes wrong: an error at once, also with ``--quiet``."""
+        self._over(job)
+        self.output.complain(f"{job.label} failed: {why}")
+
+    def _over(self, job: Job) -> None:
         self.bar.remove_task(self.tasks.pop(job.label))
         self.bar.advance(self.every)
-        self.output.say(f"{job.label}: {how}")
 
 
 class Heard:
@@ -186,6 +195,12 @@ def _row(result: dict[str, Any], stored: Results) -> list[str]:
 
 
 def _what_next(output: Output, outcome: Outcome, wishes: Wishes) -> None:
+    if outcome.hopeless:
+        raise RunError(
+            f"stopped: {len(outcome.failed)} runs failed and none succeeded, the last ones with the same message: "
+            f"{outcome.hopeless}\nWhat was trained is in {wishes.work}, and is not trained again. "
+            f"{counted(len(outcome.waiting), 'run')} left. When it is mended go on with:\n  {_command(output)}"
+        )
     if outcome.waiting:
         output.say(f"{counted(len(outcome.waiting), 'run')} left. Go on with:\n  {_command(output)}")
     elif outcome.results and wishes.out is not None:
@@ -195,4 +210,7 @@ def _what_next(output: Output, outcome: Outcome, wishes: Wishes) -> None:
         )
     if outcome.failed:
         texts = "; ".join(f"{job.label}: {why}" for job, why in outcome.failed)
-        raise RunError(f"{counted(len(outcome.failed), 'run')} failed: {texts}")
+        raise RunError(
+            f"{counted(len(outcome.failed), 'run')} failed: {texts}\nWhat was trained is in {wishes.work}; the same "
+            f"command goes on with it."
+        )

@@ -110,7 +110,7 @@ def tune(
     dataset = read_source(data, reading)
     assignments = [*(settings or []), *([f"device={parse_device(device)}"] if device else [])]
     plan = make_plan(dataset, preset, model, assignments, seed or 0)
-    most = min(trials or plan.size or PRESETS[preset].trials, plan.size or 10**9)
+    most = min(trials or plan.size or PRESETS[preset].trials, plan.points or 10**9)
     path = study or Path("runs") / f"{dataset.name}-{preset}.study"
     deadline = None if seconds is None else began + seconds
     search = Search(dataset, plan, path, most, pruner, deadline)
@@ -122,7 +122,7 @@ def tune(
 
 def _check(pruner: str, plot: Path | None, out: Path | None) -> None:
     """What can be told before anything is read."""
-    from tangokg.tune.study import PRUNERS
+    from tangokg.tune.sampling import PRUNERS
 
     if pruner not in PRUNERS:
         raise ConfigError(f"unknown pruner {pruner!r}.{offer(nearest(pruner, PRUNERS))} Known: {', '.join(PRUNERS)}.")

@@ -199,6 +199,11 @@ def _distance(table: str) -> Iterator[Cell]:
     for row, name, form, config in _each(MEASURED):
         for metric in ("distance", "turn") if form in ("paper form", "ours") else ("distance",):
             yield Cell(table, row, name, form, metric, config, ("protocols", "state"))
+    for window in WINDOWS:
+        for name in MEASURED:
+            row, config = f"TANGO, a window of {window:g}", f"paper-{best_decoder(name)}-window-{window:g}/{name}"
+            for metric in ("distance", "turn"):
+                yield Cell(table, row, name, "paper form", metric, config, ("protocols", "state"))
 
 
 def _multi_step(table: str) -> Iterator[Cell]:

@@ -12,6 +12,7 @@ from tangokg.reproduce.presets import Experiment, experiments
 from tangokg.reproduce.view import PAPER_METRIC
 
 HEAD = "# Made by `tango reproduce --configs` from the presets in the package; edit those.\n"
+ORDER = "# [paper]: the numbers of each table (MRR, Hits@1, 3, 10, or seconds), and its label there as ..._in.\n"
 
 
 def config_text(experiment: Experiment) -> str:
@@ -21,15 +22,20 @@ def config_text(experiment: Experiment) -> str:
     if experiment.settings:
         found["settings"] = dict(experiment.settings)
     found |= {"train": dict(experiment.train), "data": data, "paper": _paper(experiment)}
-    return HEAD + to_toml(found)
+    return HEAD + ORDER + to_toml(found)
 
 
 def _paper(experiment: Experiment) -> dict[str, Any]:
-    """Which numbers of the paper this config is for, by table (and column, where that is not the data set)."""
+    """The paper's numbers that this config is for, by table (and column, where that is not the data set).
+
+    ``main`` are those of our table of this name in the order of its metrics, ``main_in`` is its label in the paper.
+    """
     found: dict[str, Any] = {"model": experiment.row, "departures": list(experiment.departures)}
     for cell in cells_of(experiment.name):
         paper = tables()[cell.table].paper
         printed = paper.get(cell.row, cell.column, PAPER_METRIC.get(cell.metric, cell.metric)) if paper else None
+        if paper and (printed or (not paper.values and cell.form == "paper form")):  # drawn, where nothing is printed
+            found.setdefault(f"{cell.table}_in".replace("-", "_"), paper.label)
         if printed is None:
             continue
         own_column = cell.column != experiment.data

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tangokg.reproduce.cells import FORMS, RUN, WITHOUT, find_table
 from tangokg.reproduce.paper import published
-from tangokg.reproduce.store import Results, Value
+from tangokg.reproduce.store import Results
 from tangokg.train.checkpoint import write_atomically
 
 if TYPE_CHECKING:  # matplotlib takes a while to import
@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # matplotlib takes a while to import
 
 PAPER, OTHER = "#777777", "#bbbbbb"  # the paper's TANGO, and its baselines
 COLOURS = {"paper form": "#0b5394", "ours": "#c27800", RUN: "#6a9a3a"}
+MARKERS = {"paper form": "o", "ours": "s", RUN: "^"}
+GROUPS = {"larger changes": "half of the snapshots, with the larger transition norm", "all": "all snapshots"}
 SUFFIXES = (".png", ".svg")
 
 
@@ -53,30 +55,38 @@ def _curves(axes: Any, name: str, metric: str, results: Results, x: str, y: str)
             numbers = [value.mean for _, value in there]
             places = [place for place, _ in there]
             label = f"{cells[0].row}, {form}"
-            axes.errorbar(places, numbers, yerr=spread, color=colour, marker="o", ms=4, label=label)
+            axes.errorbar(places, numbers, yerr=spread, color=colour, marker=MARKERS[form], ms=4, label=label)
     axes.set_xticks(steps)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
 
 
 def plot_ablation(results: Results) -> Figure:
-    """Bars with and without the transition layer, for the snapshots with larger changes and for all."""
-    figure, panels = _start(2)
+    """The transition layer's gain: MRR with it less MRR without, for the snapshots with larger changes and for all."""
+    figure, (axes,) = _start(1)
     table = find_table("ablation")
     rows = [row for row in dict.fromkeys(cell.row for cell in table.cells) if WITHOUT not in row]
-    for axes, column in zip(panels, table.columns, strict=True):
-        for shift, (end, colour) in enumerate((("", "#0b5394"), (WITHOUT, "#9db8d2"))):
-            cells = [table.of(row=row.replace(" on ", f"{end} on "), column=column)[0] for row in rows]
-            heights = [_mean(results.value(cell)) for cell in cells]
-            places = [place + 0.38 * (shift - 0.5) for place in range(len(rows))]
-            axes.bar(places, heights, 0.36, color=colour, label=f"{'without' if end else 'with'} transition layer")
-        axes.set_xticks(range(len(rows)), [row.replace("TANGO-", "").replace(" on ", "\n") for row in rows])
-        axes.tick_params(axis="x", labelsize="small")
-        axes.set_title(column, loc="left", fontsize="medium")
-        axes.set_ylabel("MRR, time-aware (per cent)")
-        _empty(axes, any(results.value(cell) for cell in table.cells))
-    _legend(figure, panels[0])
+    for shift, (column, colour) in enumerate(zip(table.columns, ("#0b5394", "#9db8d2"), strict=True)):
+        pairs = [[results.value(table.of(row=r, column=column)[0]) for r in (row, without(row))] for row in rows]
+        gains = {place: there.mean - gone.mean for place, (there, gone) in enumerate(pairs) if there and gone}
+        if not gains:
+            continue
+        places = [place + 0.38 * (shift - 0.5) for place in gains]
+        bars = axes.bar(places, list(gains.values()), 0.36, color=colour, label=GROUPS[column])
+        axes.bar_label(bars, [f"{gain:+.2f}" for gain in gains.values()], padding=2, fontsize="small")
+    axes.axhline(0.0, color=PAPER, linewidth=1)
+    axes.margins(y=0.15)
+    axes.set_xticks(range(len(rows)), [row.replace("TANGO-", "").replace(" on ", "\n") for row in rows])
+    axes.set_xlim(-0.6, len(rows) - 0.4)
+    axes.set_ylabel("MRR with transition layer\nless MRR without")
+    _empty(axes, bool(axes.patches))
+    _legend(figure, axes)
     return figure
+
+
+def without(row: str) -> str:
+    """The row of the same model on the same set without its transition layer."""
+    return row.replace(" on ", f"{WITHOUT} on ")
 
 
 def plot_time_cost(results: Results) -> Figure:
@@ -116,10 +126,6 @@ def plot_dynamics(results: Results) -> Figure:
     _empty(axes, bool(axes.get_legend_handles_labels()[0]))
     _legend(figure, axes)
     return figure
-
-
-def _mean(value: Value | None) -> float:
-    return value.mean if value else 0.0
 
 
 def _empty(axes: Any, measured: bool) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,8 +27,9 @@ OUT_OF_TIME = 75  # exit status of a worker whose time was over: a checkpoint is
 LOOK = 0.2  # seconds between two looks at the workers
 GRACE = 30.0  # seconds beyond the budget after which a worker that does not end by itself is told to
 STOPPING = 60.0  # seconds that a worker gets to write its checkpoint
-ROOM = 8 * 2**30  # bytes of a GPU for each run
-MOST = 4  # runs side by side, unless asked for more
+ROOM = 12 * 2**30  # bytes of a GPU for each run; they were seen to take 5 to 16 GiB
+MOST = 4  # runs side by side, unless asked for more, which brings next to nothing
+ALIKE = 3  # failures of one kind in a row, and no result, after which nothing more is begun
 
 
 class Board(Protocol):
@@ -35,6 +38,7 @@ class Board(Protocol):
     def begin(self, job: Job) -> Reporter | None: ...
     def look(self, job: Job, log: list[dict[str, float]]) -> None: ...
     def end(self, job: Job, how: str) -> None: ...
+    def fail(self, job: Job, why: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,18 @@ class Outcome:
     waiting: list[Job] = field(default_factory=list)  # begun and not finished, or not begun
     failed: list[tuple[Job, str]] = field(default_factory=list)
 
+    @property
+    def hopeless(self) -> str:
+        """The message of the last failures, where they are of one kind and nothing succeeded; else ""."""
+        last = self.failed[-ALIKE:]
+        kinds = {re.sub(r"\d[\d.]*", "#", why.replace(job.config, "")) for job, why in last}
+        return last[-1][1] if len(last) == ALIKE and len(kinds) == 1 and not self.results else ""
+
+
+def in_a_line(error: BaseException) -> str:
+    """An error that nobody expected: its kind and the first line of its text."""
+    return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+
 
 Keep = Callable[[Job, dict[str, Any]], None]  # called with each result as soon as it is there
 
@@ -74,12 +90,13 @@ def one_by_one(jobs: Iterable[Job], work: Path, device: str, budget: Budget, boa
     """All runs in this process, in their order."""
     outcome = Outcome()
     for job in jobs:
-        if budget.spent:
+        if budget.spent or outcome.hopeless:
             outcome.waiting.append(job)
             continue
         heard = board.begin(job)
         try:
             result = make_result(job, work, device, budget.train, budget.last, heard)
+            _keep(job, result, work, outcome, board, keep)
         except OutOfTime:
             outcome.waiting.append(job)
             board.end(job, "to be continued: the time is over")
@@ -87,14 +104,26 @@ def one_by_one(jobs: Iterable[Job], work: Path, device: str, budget: Budget, boa
             board.end(job, "interrupted; a checkpoint is kept")
             raise
         except TangoError as error:
-            outcome.failed.append((job, str(error)))
-            board.end(job, f"failed: {error}")
-        else:
-            keep(job, result)
-            job.tidy(work)
-            outcome.results.append(result)
-            board.end(job, told(result))
+            _fail(job, str(error), outcome, board)
+        except Exception as error:  # one run that goes wrong is not the end of the others
+            messages = _place(job, work).with_suffix(".messages.txt")
+            messages.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(messages, traceback.format_exc().encode())
+            _fail(job, f"{in_a_line(error)} ({messages} has the whole of it)", outcome, board)
     return outcome
+
+
+def _keep(job: Job, result: dict[str, Any], work: Path, outcome: Outcome, board: Board, keep: Keep) -> None:
+    """A result in its place; only then what going on with the run needs is deleted."""
+    keep(job, result)
+    job.tidy(work)
+    outcome.results.append(result)
+    board.end(job, told(result))
+
+
+def _fail(job: Job, why: str, outcome: Outcome, board: Board) -> None:
+    outcome.failed.append((job, why))
+    board.fail(job, why)
 
 
 def told(result: dict[str, Any]) -> str:
@@ -144,9 +173,13 @@ class _Worker:
         return []
 
     def message(self) -> str:
-        """The last line that it complained with."""
-        text = self.place.with_suffix(".messages.txt").read_text(encoding="utf-8", errors="replace").strip()
-        return text.splitlines()[-1].removeprefix("error: ") if text else f"status {self.process.returncode}"
+        """The last line that it complained with; one that was killed had no time to."""
+        if (status := self.process.returncode) < 0:
+            return f"killed by signal {-status}; is there enough memory?"
+        messages = self.place.with_suffix(".messages.txt")
+        lines = messages.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        more = f" ({messages} has the whole of it)" if len(lines) > 1 else ""
+        return lines[-1].removeprefix("error: ") + more if lines else f"status {status}"
 
 
 def side_by_side(
@@ -165,6 +198,9 @@ def side_by_side(
     try:
         with stopping() as asked:
             while running or (left and not budget.spent):
+                if outcome.hopeless:
+                    outcome.waiting += [worker.job for worker in running]
+                    break
                 while left and len(running) < workers and not budget.spent:
                     board.begin(left[0])
                     running.append(_start(left.pop(0), workers, work, device, budget, command))
@@ -185,14 +221,19 @@ def side_by_side(
     return outcome
 
 
+def _place(job: Job, work: Path) -> Path:
+    """The order of a worker, beside the run; its result and messages have the same name with other endings."""
+    return job.folder(work).with_name(f"{job.seed}.order.json")
+
+
 def _start(
     job: Job, workers: int, work: Path, device: str, budget: Budget, command: Callable[[Path], list[str]]
 ) -> _Worker:
-    place = job.folder(work).with_name(f"{job.seed}.order.json")
+    place = _place(job, work)
     place.parent.mkdir(parents=True, exist_ok=True)
     now = time.time() - time.monotonic()  # the other process counts from another start
     ends = {"train": budget.train + now, "last": budget.last + now} if budget.last < float("inf") else {}
-    order = {"job": job.to_dict(), "work": str(work), "device": device, **ends}
+    order = {"job": job.to_dict(), "work": str(work), "device": device, "parent": os.getpid(), **ends}
     write_atomically(place, json.dumps(order).encode())
     place.with_suffix(".result.json").unlink(missing_ok=True)
     source = Path(__file__).parents[2]
@@ -213,18 +254,16 @@ def _settle(worker: _Worker, work: Path, outcome: Outcome, board: Board, keep: K
     """What a process that ended leaves."""
     job, status = worker.job, worker.process.returncode
     if status == 0 and worker.result.exists():
-        result = json.loads(worker.result.read_text(encoding="utf-8"))
-        keep(job, result)
-        job.tidy(work)
-        outcome.results.append(result)
-        board.end(job, told(result))
-        worker.result.unlink()
+        try:
+            _keep(job, json.loads(worker.result.read_text(encoding="utf-8")), work, outcome, board, keep)
+            worker.result.unlink()
+        except TangoError as error:
+            _fail(job, str(error), outcome, board)
     elif status == OUT_OF_TIME:
         outcome.waiting.append(job)
         board.end(job, "to be continued: the time is over")
     else:
-        outcome.failed.append((job, worker.message()))
-        board.end(job, f"failed: {worker.message()}")
+        _fail(job, worker.message(), outcome, board)
 
 
 def _stop(running: list[_Worker], board: Board) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tangokg.errors import ConfigError, nearest, offer
-from tangokg.forecast import Forecaster, fit
+from tangokg.forecast import fit
 from tangokg.quads import Dataset, find, thin_dataset
 from tangokg.reproduce.cells import needs_of, tables
 from tangokg.reproduce.measure import OutOfTime, check_test_part, measure
@@ -28,6 +29,9 @@ from tangokg.reproduce.presets import (
 from tangokg.reproduce.store import Results
 from tangokg.train import Interrupted, Progress, Reporter, RunConfig, RunFolder, TrainSettings, make_config, resolve
 from tangokg.train.devices import choose_device
+from tangokg.train.locks import FileLock
+
+WAIT = 0.5  # seconds between two looks at whether a run is free
 
 
 @dataclass(frozen=True)
@@ -160,10 +164,12 @@ def is_there(results: Results, job: Job) -> bool:
 
 
 class Until:
-    """A reporter that lets training stop, with a checkpoint, when its time is over."""
+    """A reporter that lets training stop, with a checkpoint, when its time is over or nobody waits for it."""
 
-    def __init__(self, deadline: float, heard: Reporter | None = None) -> None:
-        self.deadline, self.heard, self.stopped = deadline, heard, False
+    def __init__(
+        self, deadline: float, heard: Reporter | None = None, alone: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.deadline, self.heard, self.alone, self.stopped = deadline, heard, alone, False
 
     def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None:
         if self.heard is not None:
@@ -177,35 +183,59 @@ class Until:
 
     def _look(self) -> None:
         """The loop takes a signal for a question, which it asks between two steps."""
-        if time.monotonic() > self.deadline and not self.stopped:
+        if not self.stopped and (time.monotonic() > self.deadline or self.alone()):
             self.stopped = True
             signal.raise_signal(signal.SIGTERM)
 
 
 def make_result(
-    job: Job, work: Path, device: str, deadline: float, last: float, heard: Reporter | None = None
+    job: Job,
+    work: Path,
+    device: str,
+    deadline: float,
+    last: float,
+    heard: Reporter | None = None,
+    alone: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Train until ``deadline`` at most, measure until ``last``; :class:`OutOfTime` where that was too short.
 
-    A run under way goes on from its checkpoint; one that was made with other settings starts again.
+    A run under way goes on from its checkpoint, one that was trained is measured, and one that was made with other
+    settings starts again. While another process still holds the run, it is waited for. Training stops as well when
+    ``alone`` says that whoever asked for the run is gone.
     """
     dataset, folder = job.dataset(), job.folder(work)
     config = resolve(job.run_config(device), dataset)
-    until = Until(deadline, heard)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    afresh = _is_other(folder, config) or (job.again and RunFolder(folder).finished)
+    with _held(folder, deadline):
+        until = Until(deadline, heard, alone)
+        afresh = _is_other(folder, config) or (job.again and _is_kept(folder))
+        try:
+            forecaster = fit(dataset, config, out=folder, resume=not afresh, overwrite=afresh, reporter=until)
+        except Interrupted:
+            if until.stopped:
+                raise OutOfTime from None
+            raise
+        check_test_part(forecaster)
+        return measure(forecaster, folder, job.needs, job.preset, last)
+
+
+@contextmanager
+def _held(folder: Path, deadline: float) -> Iterator[None]:
+    """One process at a time makes a run: a worker may outlive, for a step, whoever started it."""
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"))
+    while not lock.try_acquire():
+        if time.monotonic() > deadline:
+            raise OutOfTime
+        time.sleep(WAIT)
     try:
-        forecaster = fit(dataset, config, out=folder, resume=not afresh, overwrite=afresh, reporter=until)
-    except Interrupted:
-        if until.stopped:
-            raise OutOfTime from None
-        raise
-    return _measured(forecaster, job, folder, last)
+        yield
+    finally:
+        lock.release()
 
 
-def _measured(forecaster: Forecaster, job: Job, folder: Path, last: float) -> dict[str, Any]:
-    check_test_part(forecaster)
-    return measure(forecaster, folder, job.needs, job.preset, last)
+def _is_kept(folder: Path) -> bool:
+    """Whether a finished run has its result: then :meth:`Job.tidy` took the folder of its checkpoint away."""
+    run = RunFolder(folder)
+    return run.finished and not run.checkpoint.parent.exists()
 
 
 def _is_other(folder: Path, config: RunConfig) -> bool:

@@ -77,9 +77,11 @@ def differences(experiment: Experiment, result: Result) -> str:
     wanted = make_config(experiment.model, tables, where=experiment.name).to_tables()
     other = [] if result["model"] == experiment.model else [f"model {result['model']}"]
     other += [] if result["dataset"] == experiment.data else [f"data set {result['dataset']}"]
-    for key, value in result["config"].get("settings", {}).items():
-        if wanted["settings"].get(key, value) not in (value, ""):  # "" is left to the data
-            other.append(f"{key} {value} instead of {wanted['settings'][key]}")
+    chosen = {"train": {key: wanted["train"][key] for key in experiment.train}}  # the rest is the machine's concern
+    for table, values in ({"settings": wanted.get("settings", {})} | chosen).items():
+        for key, value in result["config"].get(table, {}).items():
+            if values.get(key, value) not in (value, ""):  # "" is left to the data
+                other.append(f"{key} {value} instead of {values[key]}")
     return ", ".join(other)
 
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tangokg.quads import KNOWN
 from tangokg.reproduce.cells import FORMS, WITHOUT, Cell, Table, find_table
+from tangokg.reproduce.inputs import NONE, Counts, best_settings, set_statistics
 from tangokg.reproduce.paper import Published, published
-from tangokg.reproduce.presets import (
-    BY_SEARCH,
-    DECODERS,
-    SETS,
-    THINNED,
-    THINNED_COUNTS,
-    TIME_SCALE,
-    best_decoder,
-    experiments,
-    paper_step_time,
-)
+from tangokg.reproduce.presets import BY_SEARCH, TIME_SCALE, experiments, paper_step_time
 from tangokg.reproduce.store import Results, Value
-from tangokg.train import make_config
 
-MISSING, LATER, NONE = "missing", "later", "–"
+MISSING, LATER = "missing", "later"
 HEADINGS = {
     "mrr": "MRR",
     "hits@1": "Hits@1",
@@ -35,7 +24,6 @@ HEADINGS = {
 }
 PAPER_METRIC = {"train_seconds": "seconds"}
 GRID = ("main", "raw", "unaware", "validation", "inductive", "irregular", "multi-step")
-Counts = Mapping[str, Mapping[str, int]]  # data set -> what -> how many
 
 
 @dataclass(frozen=True)
@@ -182,71 +170,6 @@ def _gain(with_it: Value | None, without: Value | None) -> str:
     return f"{with_it.mean - without.mean:+.2f}" if with_it and without else NONE
 
 
-def _settings(shown: View, results: Results, counts: Counts) -> None:
-    """The paper's best settings, and those of our presets with the same decoder."""
-    paper = published()["settings"]
-    columns = tuple(data for data in SETS)
-    of_forms = {}
-    forms = [form for form in FORMS if form in ("paper form", "ours")]
-    for form in forms:
-        begin = FORMS[form]
-        for data in columns:
-            experiment = experiments()[f"{begin}-{best_decoder(data)}/{data}"]
-            tables = {"settings": dict(experiment.settings)}
-            found = make_config(experiment.model, tables, where=experiment.name).to_tables()["settings"]
-            of_forms[form, data] = found
-    rows: list[tuple[str, ...]] = []
-    for key in (*paper.rows, "step_time", "identity"):
-        if key in paper.rows:
-            printed = (paper.get(key, data, "value") for data in columns)
-            choices = ", ".join(f"{choice}" for choice in paper.space[key])
-            rows.append((key, "paper", *(NONE if p is None else f"{p.value}" for p in printed), choices))
-        for form in forms:
-            if key != "scale":
-                rows.append((key, form, *(_plain(of_forms[form, data][key]) for data in columns), ""))
-    headings = ("setting", "from", *columns, "searched in the paper")
-    shown.blocks = [Block("", headings, tuple(rows))]
-    names = ", ".join(f"{DECODERS[best_decoder(data)]} on {data}" for data in columns)
-    shown.notes.append(
-        f"Ours are the presets with the decoder of the paper's best result: {names}. `scale` is the paper's solver "
-        f"time of the whole range of a set, `step_time` ours of one step. ICEWS14s takes the settings of ICEWS14."
-    )
-
-
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def registry_counts() -> dict[str, dict[str, int]]:
-    """What the known sets must hold; reading one that holds something else is an error."""
-    found = {}
-    for name in SETS:
-        if known := KNOWN.get(name):
-            sizes = {"entities": known.entities, "relations": known.relations, "times": known.timestamps}
-            found[name] = dict(known.rows) | sizes
-    return found | {THINNED: dict(THINNED_COUNTS)}
-
-
-def _statistics(shown: View, results: Results, counts: Counts) -> None:
-    paper, known = published()["statistics"], registry_counts()
-    rows: list[tuple[str, ...]] = []
-    for data in dict.fromkeys([*paper.rows, *known]):
-        if data in paper.rows:
-            printed = (paper.get(data, column, "count") for column in paper.columns)
-            rows.append((data, "paper", *(NONE if p is None else f"{p.value:,}" for p in printed)))
-        if own := {**known, **counts}.get(data):
-            whose = "counted" if data in counts else "registry"
-            rows.append((data, whose, *(f"{own[column]:,}" if own[column] else NONE for column in paper.columns)))
-        else:
-            rows.append((data, NONE, *([NONE] * len(paper.columns))))
-    shown.blocks = [Block("", ("data set", "from", *paper.columns), tuple(rows))]
-    shown.notes.append(
-        f"{THINNED} is the paper's ICEWS05-15_continuous, whose draw is unpublished: here the times are drawn with "
-        f"seed {experiments()[f'paper-tucker/{THINNED}'].thin}, the first that gives 1,589 of them "
-        f"(`tango data import ICEWS05-15 FOLDER --thin 26` writes it). The test part of ICEWS14 is not at hand."
-    )
-
-
 def _devices(table: Table, results: Results) -> list[str]:
     """Where times were measured."""
     timed = dict.fromkeys(cell.config for cell in table.cells if cell.metric.endswith("seconds"))
@@ -268,7 +191,7 @@ def _departures(table: Table) -> list[str]:
     configs = list(dict.fromkeys(cell.config for cell in table.cells if cell.form == "paper form"))
     if not configs or table.name in ("dynamics", "differences"):
         return []
-    of = [experiments()[config] for config in configs]
+    of = [experiments()[config] for config in configs if "-window-" not in config]  # whose rows name their times
     named = dict.fromkeys(departure for experiment in of for departure in experiment.departures)
     steps = {e.data: (e.settings["step_time"], paper_step_time(e.data)) for e in of if TIME_SCALE in e.departures}
     scales = ", ".join(f"{data} {ours:g} for {paper:.1g}" for data, (ours, paper) in steps.items())
@@ -294,8 +217,35 @@ def _some(names: list[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + more
 
 
+def _differences(shown: View, results: Results, counts: Counts) -> None:
+    """Each difference with its preset, and what it changes against the paper form as it is."""
+    table, rows = shown.table, []
+    own = {row: [results.value(table.of(row=row, column=c)[0]) for c in table.columns] for row in _rows(table)}
+    whole = own["as it is"]
+    for row, values in own.items():
+        changed = [NONE if row == "as it is" else _gain(*pair) for pair in zip(values, whole, strict=True)]
+        figures = [text for v, change in zip(values, changed, strict=True) for text in (number(v, "mrr"), change)]
+        rows.append((row, table.of(row=row)[0].config.partition("/")[0], *figures))
+    across = [text for column in table.columns for text in (column, "change")]
+    shown.blocks = [Block("MRR", ("difference", "preset", *across), tuple(rows))]
+    shown.notes.append(
+        "One seed of each difference: a change below 0.3 points says nothing. docs/differences.md says what each is."
+    )
+
+
+def _settings(shown: View, results: Results, counts: Counts) -> None:
+    headings, rows, note = best_settings()
+    shown.blocks, shown.notes = [Block("", headings, rows)], [note]
+
+
+def _statistics(shown: View, results: Results, counts: Counts) -> None:
+    headings, rows, note = set_statistics(counts)
+    shown.blocks, shown.notes = [Block("", headings, rows)], [note]
+
+
 OWN: dict[str, Callable[[View, Results, Counts], None]] = {
     "ablation": _ablation,
+    "differences": _differences,
     "settings": _settings,
     "statistics": _statistics,
     "time-cost": _time_cost,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tangokg.tune.sampling import PRUNERS, load_optuna
 from tangokg.tune.space import PRESETS, Choice, Plan, Preset, Range, make_plan
-from tangokg.tune.study import OVER, PRUNERS, Outcome, Study, best_of, load_optuna
+from tangokg.tune.study import OVER, Outcome, Study, best_of
 from tangokg.tune.work import Search, work, work_together
 
 __all__ = [

@@ -13,6 +13,7 @@ from tangokg.tune.study import Outcome
 
 COLUMNS = 3
 GROUPS = 3  # of a range, for its share
+EDGE = 0.04  # of a panel, beside the ends of a range
 
 
 def explained(outcomes: list[Outcome], name: str, choice: Choice | Range) -> float:
@@ -70,8 +71,19 @@ def _positions(shown: list[Outcome], name: str, choice: Choice | Range, axes: An
         return [choice.values.index(outcome.values[name]) for outcome in shown]
     if choice.log:
         axes.set_xscale("log")
-    axes.set_xlim(choice.low, choice.high)
+        axes.set_xticks(marks(choice), [f"{mark:g}" for mark in marks(choice)])
+        axes.minorticks_off()
+    elif choice.whole:
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    edge = (choice.high / choice.low) ** EDGE if choice.log else EDGE * (choice.high - choice.low)
+    axes.set_xlim(*((choice.low / edge, choice.high * edge) if choice.log else (choice.low - edge, choice.high + edge)))
     return [float(outcome.values[name]) for outcome in shown]
+
+
+def marks(choice: Range) -> list[float]:
+    """The ends of a range by factors, and the powers of ten that lie well between them."""
+    powers = [10.0**power for power in range(-12, 13)]
+    return [choice.low, *(power for power in powers if 2 * choice.low < power < choice.high / 2), choice.high]
 
 
 def _draw(axes: Any, x: list[Any], shown: list[Outcome]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -111,9 +112,21 @@ class Plan:
 
     @property
     def size(self) -> int | None:
-        """How many points a grid has; None where there is no end to them."""
-        choices = [len(choice.values) for choice in self.space.values() if isinstance(choice, Choice)]
-        return prod(choices) if len(choices) == len(self.space) and self.sampler == "grid" else None
+        """How many points a grid has; None where they are not all to be visited."""
+        return self.points if self.sampler == "grid" else None
+
+    @property
+    def points(self) -> int | None:
+        """How many points there are to try; None where there is no end to them."""
+        choices = [len(set(choice.values)) for choice in self.space.values() if isinstance(choice, Choice)]
+        return prod(choices) if len(choices) == len(self.space) else None
+
+    def shuffled(self) -> Iterator[dict[str, Any]]:
+        """All points of a space of choices, in an order drawn from the seed."""
+        choices = [choice.values for choice in self.space.values() if isinstance(choice, Choice)]
+        every = list(product(*choices))
+        for place in np.random.default_rng(self.seed).permutation(len(every)):
+            yield dict(zip(self.space, every[place], strict=True))
 
     def config(self, values: Values) -> RunConfig:
         """The config of one point of the space."""

@@ -5,72 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tangokg.errors import ConfigError, RunError
+from tangokg.errors import RunError
 from tangokg.quads.values import Dataset
 from tangokg.train import Progress
-from tangokg.tune.locks import FileLock
+from tangokg.train.locks import FileLock
+from tangokg.tune.sampling import PRUNERS, SAMPLERS, load_optuna
 from tangokg.tune.space import Choice, Plan, Range
 
 SCHEMA = 1
 NAME = "tango"  # of the one study in a file
 FIRST = b'{"op_code":'  # how a journal begins
 MOST_STARTS = 3  # a trial that was killed this often is given up
+DRAWS = 8  # tries to draw a point that no trial has had, before one is taken in a fixed order
 STATES = {"WAITING": "waiting", "RUNNING": "under way", "COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}
 OVER = ("done", "pruned", "failed")  # states of trials that have ended
-
-
-def load_optuna() -> Any:
-    """The package, quiet; without it an error that says how to get it."""
-    try:
-        import optuna
-    except ModuleNotFoundError as error:
-        if error.name != "optuna":
-            raise
-        raise ConfigError(
-            "a search needs Optuna, which is not installed: pip install 'tangokg[tune]' brings it."
-        ) from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna
-
-
-def _tpe(plan: Plan, trial: int) -> Any:
-    """Trials that run count as bad ones, so that workers do not crowd; each trial has its own draw."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # both options are called experimental
-        seed = int(np.random.SeedSequence([plan.seed, trial]).generate_state(1)[0])
-        return load_optuna().samplers.TPESampler(
-            seed=seed, multivariate=True, constant_liar=True, n_startup_trials=6, warn_independent_sampling=False
-        )
-
-
-def _grid(plan: Plan, trial: int) -> Any:
-    """Points in an order drawn from the seed, the same for all workers."""
-    values = {name: choice.values for name, choice in plan.space.items() if isinstance(choice, Choice)}
-    return load_optuna().samplers.GridSampler(values, seed=plan.seed)
-
-
-def _halving(epochs: int) -> Any:
-    return load_optuna().pruners.SuccessiveHalvingPruner(min_resource=max(1, epochs // 8), reduction_factor=2)
-
-
-def _median(epochs: int) -> Any:
-    return load_optuna().pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=max(1, epochs // 4))
-
-
-SAMPLERS: dict[str, Callable[[Plan, int], Any]] = {"grid": _grid, "tpe": _tpe}
-PRUNERS: dict[str, Callable[[int], Any]] = {
-    "median": _median,  # below the median of the trials so far at the same epoch
-    "halving": _halving,  # among the worse half at epochs that double (ASHA)
-    "none": lambda _: load_optuna().pruners.NopPruner(),
-}
 
 
 @dataclass(frozen=True)
@@ -126,6 +81,11 @@ class Claim:
 
     def failed(self, why: str) -> None:
         self.trial.set_user_attr("note", why)
+        self._end("FAIL")
+
+    def repeats(self, number: int) -> None:
+        """Its point is that of another trial: a further one is drawn, and this one counts nowhere."""
+        self.trial.set_user_attr("as", number)
         self._end("FAIL")
 
     def _end(self, state: str, value: float | None = None) -> None:
@@ -189,10 +149,22 @@ class Study:
             for frozen in trials:
                 if frozen.state.name == "RUNNING" and (taken := self._take(frozen.number)) is not None:
                     return taken
-            if sum(frozen.state.name != "WAITING" for frozen in trials) >= min(most, self.plan.size or most):
+            if len(_counted(trials)) >= min(most, self.plan.points or most):
                 return None
-            self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, len(trials))
-            return self._take(self._study.ask().number)
+            return self._new(len(trials))
+
+    def _new(self, number: int) -> Claim | None:
+        """A trial with a point that no other has had: a sampler that learns may draw one twice."""
+        for fresh in range(number, number + DRAWS):
+            self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, fresh)
+            taken = self._take(self._study.ask().number)
+            had = [t.number for t in _counted(self._trials()) if taken and t.params == taken.values]
+            if taken is None or self.plan.points is None or had == [taken.number]:
+                return taken
+            taken.repeats(had[0])
+        had = [t.params for t in _counted(self._trials())]
+        self._study.enqueue_trial(next(point for point in self.plan.shuffled() if point not in had))
+        return self._take(self._study.ask().number)
 
     def _take(self, number: int) -> Claim | None:
         """Hold a trial that is under way, where nobody does; the values that it lacks are drawn."""
@@ -226,7 +198,12 @@ class Study:
 
     def outcomes(self) -> list[Outcome]:
         """All trials that were begun, in their order."""
-        return [_outcome(frozen) for frozen in self._trials() if frozen.state.name != "WAITING"]
+        return [_outcome(frozen) for frozen in _counted(self._trials())]
+
+
+def _counted(trials: list[Any]) -> list[Any]:
+    """Those that were begun, without those whose point another had."""
+    return [frozen for frozen in trials if frozen.state.name != "WAITING" and "as" not in frozen.user_attrs]
 
 
 def _outcome(frozen: Any) -> Outcome:

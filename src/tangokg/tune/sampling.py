@@ -1,0 +1,58 @@
+"""How trials are drawn and given up: samplers and pruners of Optuna, by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tangokg.errors import ConfigError
+from tangokg.tune.space import Choice, Plan
+
+
+def load_optuna() -> Any:
+    """The package, quiet; without it an error that says how to get it."""
+    try:
+        import optuna
+    except ModuleNotFoundError as error:
+        if error.name != "optuna":
+            raise
+        raise ConfigError(
+            "a search needs Optuna, which is not installed: pip install 'tangokg[tune]' brings it."
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def _tpe(plan: Plan, trial: int) -> Any:
+    """Trials that run count as bad ones, so that workers do not crowd; each trial has its own draw."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # both options are called experimental
+        seed = int(np.random.SeedSequence([plan.seed, trial]).generate_state(1)[0])
+        return load_optuna().samplers.TPESampler(
+            seed=seed, multivariate=True, constant_liar=True, n_startup_trials=6, warn_independent_sampling=False
+        )
+
+
+def _grid(plan: Plan, trial: int) -> Any:
+    """Points in an order drawn from the seed, the same for all workers."""
+    values = {name: choice.values for name, choice in plan.space.items() if isinstance(choice, Choice)}
+    return load_optuna().samplers.GridSampler(values, seed=plan.seed)
+
+
+def _halving(epochs: int) -> Any:
+    return load_optuna().pruners.SuccessiveHalvingPruner(min_resource=max(1, epochs // 8), reduction_factor=2)
+
+
+def _median(epochs: int) -> Any:
+    return load_optuna().pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=max(1, epochs // 2))
+
+
+SAMPLERS: dict[str, Callable[[Plan, int], Any]] = {"grid": _grid, "tpe": _tpe}
+PRUNERS: dict[str, Callable[[int], Any]] = {
+    "median": _median,  # below the median of the trials so far at the same epoch
+    "halving": _halving,  # among the worse half at epochs that double (ASHA)
+    "none": lambda _: load_optuna().pruners.NopPruner(),
+}

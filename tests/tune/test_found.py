@@ -1,0 +1,41 @@
+"""The page on tuning says what the searches found, and the presets follow from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tangokg.reproduce.presets import ALIKE, MEASURED, STEP_TIME, STEPS, best_decoder
+
+ROOT = Path(__file__).parents[2]
+FOUND = [path for name in MEASURED if (path := ROOT / "results" / "tune" / f"{name}.json").exists()]
+SEARCHED = ("step_time", "dropout", "learning_rate", "batch_windows", "static")
+KEPT = {"ICEWS18"}  # where the trials cannot be told apart
+
+
+def best(found: dict[str, Any]) -> dict[str, Any]:
+    measured = [trial for trial in found["trials"] if trial["mrr"] is not None and trial["state"] != "failed"]
+    return max(measured, key=lambda trial: float(trial["mrr"]))
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_the_table_of_the_page_is_that_of_the_trials(path: Path) -> None:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    states = [trial["state"] for trial in found["trials"]]
+    counts = [str(states.count(state)) for state in ("done", "pruned", "failed", "under way")]
+    top = best(found)
+    values = [json.dumps(top["values"][name]) for name in SEARCHED]
+    row = f"| {' | '.join([path.stem, found['model'], *counts, format(top['mrr'], '.2f'), *values])} |"
+    assert row in (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    assert found["model"] == f"tango-{best_decoder(path.stem)}"
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_presets_take_the_best_trial(path: Path) -> None:
+    data = ALIKE.get(path.stem, path.stem)
+    values = best(json.loads(path.read_text(encoding="utf-8")))["values"]
+    taken = (STEP_TIME[data], *STEPS[data])
+    assert (taken == (values["step_time"], values["batch_windows"], values["learning_rate"])) == (path.stem not in KEPT)
