@@ -18,7 +18,7 @@ from tangokg.quads.values import Quadruples, concatenate
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at
 from tangokg.solve import GRADIENTS, SOLVERS
-from tangokg.train import Progress, RunConfig, RunFolder, TrainSettings
+from tangokg.train import Progress, RunConfig, RunFolder, TrainSettings, fit, loop
 
 SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("tango", {"ode": False}),
@@ -242,6 +242,30 @@ def test_a_saved_run_gives_the_same_scores(name: str, precision: str, tmp_path: 
     windows, queries = windows_at(timeline, torch.tensor([8, 3])), all_queries(2)
     scores = ask(loaded.eval(), build_timeline(again.facts), windows, queries)
     assert torch.equal(scores, ask(model, timeline, windows, queries))
+
+
+@EVERY
+def test_training_that_was_cut_short_goes_on_to_the_same_weights(name: str, tmp_path: Path) -> None:
+    dataset, path, step = make_dataset(1), tmp_path / "state.safetensors", loop.Session._step
+    how = {"epochs": 2, "device": "cpu", "batch_windows": 3, "checkpoint_seconds": 0.0}
+    questions = {"batch_queries": 20} if MODELS[name].train.get("batch_queries") else {}
+    config = RunConfig(name, small_settings(name), TrainSettings(**{**MODELS[name].train, **how, **questions}))
+    steps: list[None] = []
+
+    def cut(*given: Any) -> None:
+        if len(steps) == 3:  # within the second epoch, or the first
+            raise KeyboardInterrupt
+        steps.append(step(*given))
+
+    whole, progress = fit(dataset, config)
+    if any(True for _ in whole.parameters()):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(loop.Session, "_step", cut)
+            with pytest.raises(KeyboardInterrupt):
+                fit(dataset, config, path)
+    resumed, after = fit(dataset, config, path, resume=True)
+    assert (after.epoch, after.best_mrr) == (progress.epoch, progress.best_mrr)
+    assert all(torch.equal(tensor, resumed.state_dict()[key]) for key, tensor in whole.state_dict().items())
 
 
 @EVERY

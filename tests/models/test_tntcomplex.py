@@ -21,7 +21,7 @@ def build(train: Timeline, **more: Any) -> TNTComplEx:
 
 
 def as_complex(table: Tensor) -> Tensor:
-    return torch.complex(*table.detach().chunk(2, dim=-1))
+    return torch.complex(table.detach()[:, ::2], table.detach()[:, 1::2])
 
 
 def score_of_one(model: TNTComplEx, s: int, r: int, o: int, moment: Tensor) -> Tensor:
@@ -80,9 +80,10 @@ def mean_of(tau: Tensor, recent: int) -> Tensor:
     return tau[-recent:].mean(0) if recent else torch.zeros_like(tau[0])
 
 
-def test_equal_neighbours_have_a_gradient() -> None:
+@pytest.mark.parametrize("power", [1.0, 3.0])
+def test_equal_neighbours_have_a_gradient(power: float) -> None:
     train = make_timeline(1)
-    model = build(train)
+    model = build(train, smooth_power=power)
     with torch.no_grad():
         model.moments.fill_(0.0)
     target = torch.tensor([4])

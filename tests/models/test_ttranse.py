@@ -10,7 +10,8 @@ from torch import Tensor
 
 from conftest import N, R, all_queries, equal, make_timeline, make_vocab
 from tangokg.errors import ConfigError
-from tangokg.models.ttranse import TTransE, TTransESettings, nearest_rows
+from tangokg.models import ttranse
+from tangokg.models.ttranse import TTransE, TTransESettings, cdist, in_pieces, nearest_rows
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at
 from tangokg.train.warmstart import adopt
@@ -57,6 +58,17 @@ def test_scores_equal_the_formula_at_known_and_unknown_times(more: dict[str, Any
     scores = model.score(model.encode(timeline, windows), queries)
     slow = [[-distance(model, s, r, o, t).item() for o in range(N)] for s, r, _, t in questions(queries, windows)]
     assert equal(scores, torch.tensor(slow, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_distances_in_pieces_are_the_same(norm: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (
+        torch.randn(size, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(size)) for size in (7, 30)
+    )
+    for cells in (1, 250, 10_000):
+        monkeypatch.setattr(ttranse, "CELLS", cells)
+        assert equal(in_pieces(a, b, norm), cdist(a, b, norm))
+    assert cdist(a.float(), a.float(), norm).diagonal().eq(0).all()
 
 
 @ALL

@@ -77,7 +77,7 @@ MODELS: dict[str, Recipe] = {
         "TTransE: a vector for each time beside those of entities and relations",
         TTransESettings(),
         TTransE,
-        {"batch_queries": 1024, "learning_rate": 1e-3, "clip": 0.0},
+        {"batch_queries": 1024, "learning_rate": 5e-3, "clip": 0.0, "patience": 10},
     ),
     "ta-distmult": Recipe(
         "TA-DistMult: DistMult with a relation that an LSTM reads from the date",

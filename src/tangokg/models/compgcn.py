@@ -207,7 +207,8 @@ class CompGCN(Static):
         sizes = [own.first_dim, *[own.dim] * own.layers]
         each = [CompGCNLayer(size, own.composition, own.dropout, generator) for size in pairwise(sizes)]
         self.layers, self.dropout = nn.ModuleList(each), own.dropout_states
-        self.bias = nn.Parameter(torch.zeros(train.num_entities))
+        first = torch.zeros(()) if self.bias is None else self.bias.detach()
+        self.bias = nn.Parameter(first.repeat(train.num_entities))  # theirs begins at 0: see first_bias
         for name, column in union_of(train).items():
             self.register_buffer(name, column, persistent=False)
         self._edges: Edges | None = None

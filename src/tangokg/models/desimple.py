@@ -149,25 +149,27 @@ class DESimplE(Model):
         return Diachronic(Rows(*tables), grow_by_mean(self.relations, timeline.num_relations), x.to(self.static.dtype))
 
     def score(self, encoded: Diachronic, queries: Queries) -> Tensor:
-        return self._scores_of_all(encoded, self._ask(encoded, queries, None), queries)
+        subject = encoded.rows.pick(queries.s).features(encoded.x.index_select(0, queries.window))  # (B, 2, D)
+        return self._scores_of_all(encoded, self._ask(encoded, subject, queries, None), queries)
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
         encoded = self.encode(timeline, windows)
-        query = self._ask(encoded, queries, generator)  # (B, 2D)
+        ends = encoded.rows.pick(torch.stack([queries.s, queries.answer]))
+        subject, answer = ends.features(encoded.x.index_select(0, queries.window)).unbind()  # (B, 2, D)
+        query = self._ask(encoded, subject, queries, generator)  # (B, 2D)
         if not 0 < self.settings.negatives < timeline.num_entities:
             return cross_entropy(self._scores_of_all(encoded, query, queries), queries.answer)
-        answer = encoded.rows.pick(queries.answer).features(encoded.x.index_select(0, queries.window)).flatten(1)
         sizes = (len(windows), self.settings.negatives)
         drawn = torch.randint(timeline.num_entities, sizes, generator=generator, device=query.device)  # (W, n)
         candidates = encoded.rows.pick(drawn).features(encoded.x[:, None]).flatten(2)  # (W, n, 2D)
         others = grouped_product(query, queries.window, candidates.mT)  # (B, n)
         same = drawn.index_select(0, queries.window) == queries.answer[:, None]
-        scores = torch.cat([(query * answer).sum(1, keepdim=True), others.masked_fill(same, -torch.inf)], dim=1)
+        true = (query * answer.flatten(1)).sum(1, keepdim=True)  # (B, 1)
+        scores = torch.cat([true, others.masked_fill(same, -torch.inf)], dim=1)
         return cross_entropy(scores, torch.zeros_like(queries.answer))
 
-    def _ask(self, encoded: Diachronic, queries: Queries, generator: torch.Generator | None) -> Tensor:
+    def _ask(self, encoded: Diachronic, subject: Tensor, queries: Queries, generator: torch.Generator | None) -> Tensor:
         """Query vectors (B, 2D), to be multiplied with the head and then the tail features of a candidate."""
-        subject = encoded.rows.pick(queries.s).features(encoded.x.index_select(0, queries.window))  # (B, 2, D)
         labels = len(encoded.relations)
         both = torch.stack([queries.r, (queries.r + labels // 2) % labels], dim=1)  # (B, 2): stated, reciprocal
         relation = encoded.relations.index_select(0, both.flatten()).view_as(subject)

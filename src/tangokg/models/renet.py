@@ -127,7 +127,8 @@ class ReNet(Model):
         appearances = appearances_of(timeline)
         found = self.aggregator(entities, timeline.num_relations, appearances, generator)
         with torch.no_grad():  # without dropout: the largest of many entries would grow with their noise
-            plain = self.aggregator(entities, timeline.num_relations, appearances) if generator else found
+            given = entities, timeline.num_relations, appearances
+            plain = self.aggregator(*given, first=found.first) if generator else found
             pooled = torch.segment_reduce(plain.all(), "max", offsets=appearances.offset, unsafe=True)  # (T, D)
             whole = self._whole(pooled, torch.arange(1, len(pooled) + 1, device=pooled.device))  # (T, D)
         relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)

@@ -28,6 +28,7 @@ class Neighbourhoods:
     at: Tensor  # (A,) which of them is that of each row
     mean: Tensor  # (A, D) of the messages
     loop: Tensor  # (D, D)
+    first: Tensor  # (A, D) the mean of the first layer, which no dropout touches
 
     def all(self, rate: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
         """Every row (A, D)."""
@@ -64,19 +65,24 @@ class Aggregator(nn.Module):
                 nn.init.xavier_uniform_(weight, gain, generator=generator)
 
     def forward(
-        self, entities: Tensor, num_relations: int, appearances: Appearances, generator: torch.Generator | None = None
+        self,
+        entities: Tensor,
+        num_relations: int,
+        appearances: Appearances,
+        generator: torch.Generator | None = None,
+        first: Tensor | None = None,
     ) -> Neighbourhoods:
-        """From embeddings (N, D); with a generator dropout masks are drawn."""
+        """From embeddings (N, D), and the means of the first layer where they are known; a generator draws masks."""
         table = grow_by_mean(self.blocks, num_relations)
         layers = table.view(len(table), len(self.loops), -1, self.block, self.block).unbind(1)
-        h, at, edges = entities, appearances.entity, appearances.from_entities
-        found: list[Neighbourhoods] = []
-        for blocks, loop in zip(layers, self.loops, strict=True):
-            if found:
-                h = found[-1].all(self.dropout, generator).relu()  # (A, D)
-                at, edges = torch.arange(len(h), device=h.device), appearances.from_rows
-            found.append(Neighbourhoods(h, at, block_means(h, blocks, edges, len(appearances)), loop))
-        return found[-1]
+        if first is None:
+            first = block_means(entities, layers[0], appearances.from_entities, len(appearances))  # (A, D)
+        found = Neighbourhoods(entities, appearances.entity, first, self.loops[0], first)
+        for blocks, loop in zip(layers[1:], self.loops[1:], strict=True):
+            h = found.all(self.dropout, generator).relu()  # (A, D)
+            mean = block_means(h, blocks, appearances.from_rows, len(appearances))
+            found = Neighbourhoods(h, torch.arange(len(h), device=h.device), mean, loop, first)
+        return found
 
 
 def block_means(h: Tensor, blocks: Tensor, edges: Edges, rows: int) -> Tensor:

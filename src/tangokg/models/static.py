@@ -115,24 +115,40 @@ def multi_hot_loss(scores: Tensor, queries: Queries, objects: Objects, smoothing
     return (loss - scores.mean(1) if smoothing else loss).mean()
 
 
+def first_bias(train: Timeline, smoothing: float) -> Tensor:
+    r""":math:`\log \bar y / (1 - \bar y)` of the mean target of :func:`multi_hot_loss` over all questions, ().
+
+    Scores that begin there give each candidate the chance that one has. Begun at 0 every chance is one half, and some
+    epochs are spent on lowering them all: on ICEWS14s DistMult had a validation MRR of 7 after two, and with it 25.
+    """
+    n = train.num_entities
+    if not len(train.s):
+        return torch.zeros(())
+    objects = objects_of(train)
+    at = torch.searchsorted(objects.pair, train.s * objects.num_labels + train.r)  # (E,)
+    mean = (1.0 - smoothing) * objects.offset.diff()[at].double().mean() / n + (1.0 / n if smoothing else 0.0)
+    return torch.logit(mean, eps=1e-9).float()
+
+
 @dataclass(frozen=True, eq=False)
 class Tables:
     """What all queries are answered from."""
 
     h: Tensor  # (N, D)
     h_rel: Tensor  # (2R, D)
-    bias: Tensor | None = None  # (N,) added to the scores
+    bias: Tensor | None = None  # added to the scores: (N,), or () for all candidates alike
 
     def grown(self, num_entities: int, num_relations: int) -> Tables:
         """For a vocabulary of later: a new name has the mean of those known."""
-        bias = None if self.bias is None else grow_rows(self.bias, num_entities)
+        bias = self.bias if self.bias is None or not self.bias.dim() else grow_rows(self.bias, num_entities)
         return Tables(grow_rows(self.h, num_entities), grow_by_mean(self.h_rel, num_relations), bias)
 
 
 class Static(Model):
     """Embeddings and a decoder; neither the windows nor their times play a part.
 
-    So at a time never seen in training the answer is the same as at any other.
+    So at a time never seen in training the answer is the same as at any other. With the binary loss one number is
+    added to all scores, which changes no rank; see :func:`first_bias`.
     """
 
     rows: ClassVar = {"entities": "entity", "relations": "relation"}
@@ -147,10 +163,11 @@ class Static(Model):
         for table in (self.entities, self.relations):
             nn.init.xavier_normal_(table, generator=generator)
         self.decoder, self.loss, self.smoothing = decoder, loss, smoothing
+        self.bias = nn.Parameter(first_bias(train, smoothing)) if loss == "bce" else None
 
     def tables(self, generator: torch.Generator | None) -> Tables:
         """What the decoder is given; with a generator dropout masks are drawn."""
-        return Tables(self.entities, self.relations)
+        return Tables(self.entities, self.relations, self.bias)
 
     def encode(self, timeline: Timeline, windows: Windows) -> Tables:
         return self.tables(None).grown(timeline.num_entities, timeline.num_relations)
@@ -178,7 +195,7 @@ class Static(Model):
 class StaticDistMult(Static):
     r"""DistMult on the training facts without their times (docs/maths.md, row M33).
 
-    .. math:: x_o = \langle e_s, w_r, e_o \rangle = \sum_i e_{s i} \, w_{r i} \, e_{o i}
+    .. math:: x_o = \langle e_s, w_r, e_o \rangle + b = \sum_i e_{s i} \, w_{r i} \, e_{o i} + b
 
     Yang, Yih, He, Gao and Deng, 2015, *Embedding entities and relations for learning and inference in knowledge bases*.
     They fit it by a margin; the binary cross-entropy is that of the paper whose tables we compare with. Reciprocal
@@ -196,7 +213,7 @@ class StaticDistMult(Static):
 class StaticTuckER(Static):
     r"""TuckER on the training facts without their times (docs/maths.md, row M34).
 
-    .. math:: x_o = \mathrm{BN}\big(\mathrm{BN}(e_s)^\top (\mathcal W \times_2 w_r)\big) \cdot e_o
+    .. math:: x_o = \mathrm{BN}\big(\mathrm{BN}(e_s)^\top (\mathcal W \times_2 w_r)\big) \cdot e_o + b
 
     Balazevic, Allen and Hospedales, 2019, *TuckER: tensor factorization for knowledge graph completion*, with its
     authors' first weights, normalisations, three dropouts and smoothed targets. A pair (s, r) is asked as often as it

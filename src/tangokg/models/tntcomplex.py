@@ -39,7 +39,7 @@ class TNTComplExSettings:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """The factors of a decomposition; a row holds D real parts and then D imaginary parts."""
+    """The factors of a decomposition; a row holds D complex numbers, real and imaginary parts in turn."""
 
     entities: Tensor  # (N, 2D)
     relations: Tensor  # (2R, 2D) those that a time turns
@@ -125,14 +125,17 @@ class TNTComplEx(Model):
         return turned, encoded.timeless.index_select(0, queries.r)
 
 
+def as_complex(a: Tensor) -> Tensor:
+    """(.., 2D) -> (.., D): real and imaginary parts stand in turn."""
+    return torch.view_as_complex(a.unflatten(-1, (-1, 2)))
+
+
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """The products of complex numbers, whose real and imaginary parts are the halves of the last dimension."""
-    (a_re, a_im), (b_re, b_im) = a.chunk(2, dim=-1), b.chunk(2, dim=-1)
-    return torch.cat([a_re * b_re - a_im * b_im, a_re * b_im + a_im * b_re], dim=-1)
+    """The products of complex numbers, as rows like theirs."""
+    return torch.view_as_real(as_complex(a) * as_complex(b)).flatten(-2)
 
 
 def modulus_power(a: Tensor, power: float) -> Tensor:
     """The sum of :math:`|z|^p` over complex numbers, with a gradient also where one is 0."""
-    re, im = a.chunk(2, dim=-1)
-    total: Tensor = (re.square() + im.square()).pow(power / 2).sum()
+    total: Tensor = as_complex(a).abs().pow(power).sum()
     return total
