@@ -52,7 +52,7 @@ def plot_study(path: Path, outcomes: list[Outcome], space: Space, title: str) ->
     history.xaxis.set_major_locator(MaxNLocator(integer=True))
     history.set_xlabel("trial")
     history.set_ylabel("validation MRR (per cent)")
-    history.legend(frameon=False, fontsize="small", loc="lower right")
+    history.legend(frameon=False, fontsize="small", loc="lower right", bbox_to_anchor=(1, 1))
     for place, (name, choice) in enumerate(space.items()):
         axes = figure.add_subplot(grid[1 + place // COLUMNS, place % COLUMNS])
         _draw(axes, _positions(shown, name, choice, axes), shown)
