@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from itertools import permutations
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -54,32 +56,53 @@ def test_sums_over_edges_in_every_role(count: int, roles: tuple[str, str, str]) 
     assert near(steps.add_products(out.float(), (x, a.float()), (y, b.float()), to, edges), expected)
 
 
-@pytest.mark.parametrize("masked", [True, False])
-@pytest.mark.parametrize("rows", [1, 40])
-def test_a_layer_forward_and_back(masked: bool, rows: int) -> None:
-    mask = (random(rows, DIM, seed=3) > 0).double() * 2 if masked else None
+def test_sums_over_the_edges_of_several_tables() -> None:
+    """The tables are parts of larger ones, and do not follow at once."""
+    edges, out = make_edges(50, {"s": 7, "r": 3, "o": 11}), random(3, DIM, seed=2)
+    a, b = random(4, 9, DIM, seed=0), random(4, 12, DIM, seed=1)
+    expected = out.clone()
+    for x, y in zip(a, b, strict=True):
+        steps.add_products(expected, ("s", x[:7]), ("o", y[1:]), "r", edges)
+    plain = steps.add_products(out.clone(), ("s", a[:, :7]), ("o", b[:, 1:]), "r", edges)
+    assert near(plain, expected)
+    assert near(steps.add_products(out.float(), ("s", a.float()[:, :7]), ("o", b.float()[:, 1:]), "r", edges), expected)
 
-    def both_ways(dtype: torch.dtype) -> tuple[Tensor, ...]:
-        h, update, g = (random(rows, DIM, seed=i).to(dtype) for i in range(3))
-        deltas, of_deltas = random(3, seed=4).to(dtype), random(3, seed=5).to(dtype)
-        own = None if mask is None else mask.to(dtype)
-        out = steps.advance(h, update, own, deltas, 1)
-        return out, update, steps.retreat(g, of_deltas, update, own, deltas, 1), of_deltas
 
-    assert all(near(a, b) for a, b in zip(both_ways(torch.float32), both_ways(torch.float64), strict=True))
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 11])
+def test_weighted_sums(count: int) -> None:
+    terms = [(0.3 * i - 1, random(9, DIM, seed=i)) for i in range(count)]
+    expected = sum((weight * x for weight, x in terms), torch.zeros_like(terms[0][1]))
+    for dtype in (torch.float64, torch.float32):
+        assert near(steps.weighted_sum([(weight, x.to(dtype)) for weight, x in terms]), expected)
+
+
+def make_field(w: float, identity: bool, masked: bool, objects: int, dtype: torch.dtype) -> Any:
+    """What the pieces need of a field of three layers over 40 rows."""
+    mask = (random(objects, DIM, seed=13) > 0).to(dtype) * 2 if masked else None
+    return SimpleNamespace(
+        weights=(0,) * 3, w=w, identity=identity, mask=lambda layer: mask, deltas=random(3, seed=10).to(dtype),
+        w_trans=random(DIM, seed=11).to(dtype), dt=random(40, 1, seed=12).to(dtype),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("w", [0.0, 0.7])
 @pytest.mark.parametrize("identity", [True, False])
-@pytest.mark.parametrize("objects", [0, 23, 40])
-def test_the_whole_forward_and_back(w: float, identity: bool, objects: int) -> None:
-    def both_ways(dtype: torch.dtype) -> tuple[Tensor, ...]:
-        z, grad, last = (random(n, DIM, seed=i).to(dtype) for i, n in enumerate((40, 40, objects)))
-        change, w_trans = random(40 if w else 0, DIM, seed=3).to(dtype), random(DIM, seed=4).to(dtype)
-        dt, of_w_trans = random(40, 1, seed=5).to(dtype), random(DIM, seed=6).to(dtype)
-        dz = steps.combine(z, last, change, w_trans, dt, w, identity)
-        back = steps.part(grad, of_w_trans, objects, change, w_trans, dt, w, identity)
-        return dz, *back, of_w_trans
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("objects", [0, 1, 23, 40])
+def test_layers_forward_and_back(w: float, identity: bool, masked: bool, objects: int) -> None:
+    def both_ways(dtype: torch.dtype) -> list[Tensor]:
+        field = make_field(w, identity, masked, objects, dtype)
+        z, grad, first, last = (random(n, DIM, seed=i).to(dtype) for i, n in enumerate((40, 40, objects, objects)))
+        change = random(40 if w else 0, DIM, seed=4).to(dtype)
+        h = steps.advance(field, 1, z[:objects], first, torch.empty_like(first))
+        dz = steps.combine(field, z, h, last, change)
+        back: Any = SimpleNamespace(deltas=random(3, seed=5).to(dtype), w_trans=random(DIM, seed=6).to(dtype))
+        of_first, of_last, of_change = (torch.empty_like(x) for x in (first, last, change))
+        of_z = steps.part(field, grad, last, change, of_last, of_change, back)
+        alone = of_z.clone()
+        of_z[:objects] += random(objects, DIM, seed=7).to(dtype)  # from the layers between
+        steps.retreat(field, 1, grad, of_z, first, of_first, back)
+        return [h, first, dz, last, alone, of_last, of_change, of_first, back.deltas, back.w_trans]
 
     for a, b in zip(both_ways(torch.float32), both_ways(torch.float64), strict=True):
         assert a.shape == b.shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import pytest
@@ -10,6 +10,7 @@ import torch
 
 from conftest import N, make_facts, make_timeline
 from tangokg.snapshots.blocks import Block, Capacity, Interval, build_block, needed
+from tangokg.snapshots.rows import Edges, in_orders
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Windows, windows_at
 
@@ -146,3 +147,30 @@ def test_a_timeline_without_snapshots_gives_a_block_without_rows() -> None:
     windows = Windows(torch.tensor([0, 0]), torch.tensor([1.0, 2.0], dtype=torch.float64))
     block = build_block(timeline, windows, 3)
     assert (len(block), len(block.key), block.intervals) == (2, 0, ())
+
+
+def test_orders_of_edges_and_changes_bring_equal_ends_together() -> None:
+    """What a GPU gets: three orders, in each interval, of the edges alone and of edges and changes."""
+    timeline = make_timeline(3)
+    everything = torch.arange(len(timeline))
+    group = torch.cat([timeline.edges_of(everything)[1], timeline.changes_of(everything)[1] + len(timeline)])
+    vars(timeline)["active"] = replace(timeline.active, by=in_orders(timeline.active.edges[:, 0], group))
+    windows = windows_at(timeline, torch.tensor([6, 0, 2]))
+    room = Capacity(**{name: size + 5 for name, size in asdict(needed(timeline, windows, 3)).items()})
+    for block in (build_block(timeline, windows, 3), build_block(timeline, windows, 3, capacity=room)):
+        for part in block.intervals:
+            shifted = torch.cat([part.edges.o, part.changes.o + part.num_objects * (part.changes.weight != 0)])
+            assert torch.equal(part.both.o, shifted)
+            for edges in (part.edges, part.changes, part.both):
+                assert len(edges.by) == 3
+                for order, end in zip(edges.by, ("s", "r", "o"), strict=True):
+                    assert listed(order) == listed(edges)
+                    filled = getattr(order, end)[order.weight != 0].tolist()
+                    runs = 1 + sum(a != b for a, b in pairwise(filled)) if filled else 0
+                    assert runs <= len(set(filled)) * (1 if edges is part.edges else 2) * len(windows)
+                    assert order.weight.dtype == torch.float32
+
+
+def listed(edges: Edges) -> list[tuple[float, ...]]:
+    columns = (edges.s, edges.r, edges.o, edges.weight.float())
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))

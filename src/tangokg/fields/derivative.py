@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from tangokg.fields.fused import FusedField
 from tangokg.fields.masks import dropout_mask
-from tangokg.fields.records import Record
-from tangokg.fields.steps import advance, combine, part, retreat
+from tangokg.fields.records import Back, Recorded
 from tangokg.snapshots.blocks import Interval
 from tangokg.snapshots.rows import Edges
 
 
 @dataclass(frozen=True, eq=False)
-class TangoField:
+class TangoField(Recorded):
     r"""dH/dt of one interval, bound to its graph: the convolution layers plus ``w`` times the transition layer.
 
     .. math::
@@ -32,16 +32,9 @@ class TangoField:
     Every row has its own length of interval ``dt``; solver time runs from 0 to 1.
     """
 
-    weights: tuple[Tensor, ...]  # (D, D) for each layer
-    deltas: Tensor  # (L,)
-    w_trans: Tensor  # (D,) the diagonal of W_trans
+    at_once: ClassVar = False
     edge_rel: Tensor  # (E, D) h_r / |N(o)|, gathered once for the interval
     change_rel: Tensor  # (C, D) T h_r / |N_T(o)|
-    dt: Tensor  # (rows, 1) in solver time
-    graph: Interval
-    w: float
-    identity: bool
-    masks: tuple[Tensor, ...]  # (objects, D) for each layer, or none
 
     def __call__(self, t: float | Tensor, z: Tensor) -> Tensor:
         h = z  # (rows, D)
@@ -60,55 +53,33 @@ class TangoField:
             dz = dz + self.w * torch.relu(mean * self.w_trans)
         return dz * self.dt
 
-    def evaluate(self, z: Tensor) -> tuple[Tensor, Record]:
-        """The same, and what :meth:`pull_back` needs."""
-        edges, changes, objects = self.graph.edges, self.graph.changes, self.graph.num_objects
-        states, means, updates = [z[:objects]], [], []
-        for layer, weight in enumerate(self.weights):
-            message = states[-1].index_select(0, edges.s).mul_(self.edge_rel)  # (E, D)
-            means.append(torch.zeros_like(states[-1]).index_add_(0, edges.o, message))
-            updates.append(means[-1] @ weight.T)
-            states.append(advance(states[-1], updates[-1], self.mask(layer), self.deltas, layer))
-        change = z[:0]
-        if self.w:
-            message = z.index_select(0, changes.s).mul_(self.change_rel)  # (C, D)
-            change = torch.zeros_like(z).index_add_(0, changes.o, message)
-        dz = combine(z, states[-1], change, self.w_trans, self.dt, self.w, self.identity)
-        return dz, Record(z, states, means, updates, change)
-
-    def pull_back(self, record: Record, grad: Tensor, sums: tuple[Tensor, ...]) -> Tensor:
-        """The gradient of z for that of dz/dt; those of :meth:`tensors` are added to ``sums``."""
-        edges, changes, objects = self.graph.edges, self.graph.changes, self.graph.num_objects
-        *of_weights, of_deltas, of_w_trans, of_edge_rel, of_change_rel = sums
-        same = (record.change, self.w_trans, self.dt, self.w, self.identity)
-        of_z, g, slope = part(grad, of_w_trans, objects, *same)
-        if self.w:
-            message = slope.index_select(0, changes.o)  # (C, D)
-            of_change_rel.addcmul_(message, record.z.index_select(0, changes.s))
-            of_z.index_add_(0, changes.s, message.mul_(self.change_rel))
-        for layer in reversed(range(len(self.weights))):
-            slope = retreat(g, of_deltas, record.updates[layer], self.mask(layer), self.deltas, layer)
-            of_weights[layer].addmm_(slope.T, record.means[layer])
-            message = (slope @ self.weights[layer]).index_select(0, edges.o)  # (E, D)
-            of_edge_rel.addcmul_(message, record.states[layer].index_select(0, edges.s))
-            g.index_add_(0, edges.s, message.mul_(self.edge_rel))
-        of_z[:objects].add_(g)
-        return of_z
-
-    def mask(self, layer: int) -> Tensor | None:
-        return self.masks[layer] if self.masks else None
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """All that a gradient flows to, besides the state."""
-        return (*self.weights, self.deltas, self.w_trans, self.edge_rel, self.change_rel)
+    def others(self) -> tuple[Tensor, ...]:
+        return (self.edge_rel, self.change_rel)
 
     def rebind(self, tensors: tuple[Tensor, ...]) -> TangoField:
-        """The same field on other tensors."""
         layers = len(self.weights)
         deltas, w_trans, edge_rel, change_rel = tensors[layers:]
         return replace(
             self, weights=tensors[:layers], deltas=deltas, w_trans=w_trans, edge_rel=edge_rel, change_rel=change_rel
         )
+
+    def sent(self, layer: int) -> Iterator[tuple[slice, Edges, int]]:
+        """What a layer sends along, the rows of its sums that it goes to, and its place in :meth:`others`."""
+        objects = self.graph.num_objects
+        yield slice(0, objects), self.graph.edges, 0
+        if self.w and not layer:
+            yield slice(objects, None), self.graph.changes, 1
+
+    def send(self, layer: int, h: Tensor, sums: Tensor) -> None:
+        for rows, edges, which in self.sent(layer):
+            message = h.index_select(0, edges.s).mul_(self.others()[which])  # (E, D)
+            sums[rows].zero_().index_add_(0, edges.o, message)
+
+    def send_back(self, layer: int, h: Tensor, of_sums: Tensor, of_z: Tensor, back: Back) -> None:
+        for rows, edges, which in self.sent(layer):
+            message = of_sums[rows].index_select(0, edges.o)  # (E, D)
+            back.others[which].addcmul_(message, h.index_select(0, edges.s))
+            of_z.index_add_(0, edges.s, message.mul_(self.others()[which]))
 
 
 class Derivative(nn.Module):
@@ -146,21 +117,17 @@ class Derivative(nn.Module):
         ``masks``, of :meth:`share_masks`, are the dropout on the aggregated messages, constant along the interval;
         ``tensors``, shaped as :meth:`tensors`, stand in for the parameters.
         """
-        dt = (graph.dt.clamp(max=longest) * time_unit).to(h_rel.dtype)[:, None]
+        endless = isinstance(longest, float) and longest == torch.inf
+        dt = graph.dt if endless else graph.dt.clamp(max=longest)
+        dt = torch.mul(dt, time_unit, out=h_rel.new_empty(len(dt)))[:, None]
         *weights, deltas, w_trans = self.tensors() if tensors is None else tensors
         if h_rel.is_cuda if self.fused is None else self.fused:
-            return FusedField(tuple(weights), deltas, w_trans, h_rel, dt, graph, self.w, self.identity, masks)
+            return FusedField(tuple(weights), deltas, w_trans, dt, graph, self.w, self.identity, masks, h_rel)
+        edge_rel, change_rel = _weighted(h_rel, graph.edges), h_rel[:0]
+        if self.w:
+            change_rel = _weighted(h_rel, graph.changes)
         return TangoField(
-            weights=tuple(weights),
-            deltas=deltas,
-            w_trans=w_trans,
-            edge_rel=_weighted(h_rel, graph.edges),
-            change_rel=_weighted(h_rel, graph.changes) if self.w else h_rel[:0],
-            dt=dt,
-            graph=graph,
-            w=self.w,
-            identity=self.identity,
-            masks=masks,
+            tuple(weights), deltas, w_trans, dt, graph, self.w, self.identity, masks, edge_rel, change_rel
         )
 
     def draw_masks(self, graphs: Sequence[Interval], like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -11,10 +11,16 @@ exchanged, and none of them needs a tensor with a row for each edge.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
 from tangokg.snapshots.rows import Edges
+
+if TYPE_CHECKING:
+    from tangokg.fields.records import Back, Recorded
 
 try:
     from tangokg.fields import kernels
@@ -32,75 +38,124 @@ def serves(tensor: Tensor) -> bool:
 def add_products(out: Tensor, x: tuple[str, Tensor], y: tuple[str, Tensor], to: str, edges: Edges) -> Tensor:
     """Add, for each edge, its weight times the row of x at one end times the row of y at another to the third of out.
 
-    ``x``, ``y`` and ``to`` name the end, one of s, r, o, by which their rows are taken.
+    ``x``, ``y`` and ``to`` name the end, one of s, r, o, by which their rows are taken. Where x and y are n tables,
+    (n, .., D), the sum is over all of them.
     """
     kernel = serves(out) and bool(edges.by)
+    tables = x[1].dim() == 3
+    if tables and not kernel:
+        for each in zip(x[1], y[1], strict=True):
+            add_products(out, (x[0], each[0]), (y[0], each[1]), to, edges)
+        return out
     edges = edges.by[ENDS[to]] if kernel else edges
     i, j, k = (getattr(edges, name) for name in (x[0], y[0], to))
     if kernel:
-        kernels.add_products(out, x[1], y[1], i, j, k, edges.weight)
+        many = (x[1], y[1]) if tables else (x[1][None], y[1][None])
+        kernels.add_products(out, *many, i, j, k, edges.weight)
         return out
     product = x[1].index_select(0, i) * y[1].index_select(0, j)  # (E, D)
     return out.index_add_(0, k, product.mul_(edges.weight[:, None].to(product.dtype)))
 
 
-def advance(h: Tensor, update: Tensor, mask: Tensor | None, deltas: Tensor, layer: int) -> Tensor:
+def weighted_sum(terms: Sequence[tuple[float, Tensor]], out: Tensor | None = None) -> Tensor:
+    """The sum of weight times tensor, in a tensor of its own or in ``out``."""
+    (first, x), *rest = terms
+    out = torch.empty_like(x) if out is None else out
+    if serves(x):
+        if len(rest) >= kernels.TERMS:
+            rest = [(1.0, weighted_sum(rest))]
+        kernels.weighted_sum(out, [(first, x), *rest])
+        return out
+    if first == 1 and rest:
+        (second, y), *rest = rest
+        torch.add(x, y, alpha=second, out=out)
+    else:
+        torch.mul(x, first, out=out)
+    for weight, x in rest:
+        out.add_(x, alpha=weight)
+    return out
+
+
+def advance(field: Recorded, layer: int, h: Tensor, update: Tensor, out: Tensor) -> Tensor:
     """``h + delta * update``, after the update (objects, D) became ``relu(update) * mask`` in place."""
+    mask = field.mask(layer)
     if serves(h):
-        kernels.advance(out := torch.empty_like(h), h, update, mask, deltas, layer)
+        kernels.advance(out, h, update, mask, field.deltas, layer)
         return out
     update.relu_()
     if mask is not None:
         update.mul_(mask)
-    return torch.addcmul(h, deltas[layer], update)
+    return torch.addcmul(h, field.deltas[layer], update, out=out)
 
 
-def combine(z: Tensor, last: Tensor, change: Tensor, w_trans: Tensor, dt: Tensor, w: float, identity: bool) -> Tensor:
-    """dz/dt (rows, D) from the states after the ``last`` layer (objects, D) and the mean over transitions (rows, D)."""
+def combine(field: Recorded, z: Tensor, h: Tensor, update: Tensor, change: Tensor) -> Tensor:
+    """dz/dt (rows, D): the last layer advances from h (objects, D), and the mean over transitions (rows, D) comes in.
+
+    Without a transition layer ``change`` has no rows. The update becomes what :func:`advance` makes of it.
+    """
+    layer, objects, w = len(field.weights) - 1, len(h), field.w
+    dz = torch.empty_like(z)
     if serves(z):
-        kernels.combine(dz := torch.empty_like(z), z, last, change, w_trans, dt, w, identity)
+        of_layer = (update, field.mask(layer), field.deltas, layer)
+        kernels.combine(dz, z, h, *of_layer, change, field.w_trans, field.dt, w, field.identity)
         return dz
-    dz = (change * w_trans).relu_().mul_(w) if w else torch.zeros_like(z)
-    dz[: len(last)].add_(last).sub_(z[: len(last)])
-    if identity:
+    if w:
+        torch.mul(change, field.w_trans, out=dz).relu_().mul_(w)
+    else:
+        dz.zero_()
+    dz[:objects].add_(advance(field, layer, h, update, torch.empty_like(h))).sub_(z[:objects])
+    if field.identity:
         dz.add_(z)
-    return dz.mul_(dt)
+    return dz.mul_(field.dt)
 
 
 def part(
-    grad: Tensor, of_w_trans: Tensor, objects: int,
-    change: Tensor, w_trans: Tensor, dt: Tensor, w: float, identity: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradient of :func:`combine`: that of z (rows, D), of the last layer (objects, D), of the mean (rows, D).
+    field: Recorded, grad: Tensor, update: Tensor, change: Tensor, of_update: Tensor, of_change: Tensor, back: Back
+) -> Tensor:
+    """The gradient of :func:`combine`: of z alone (rows, D), with no share of h; that of h is ``grad * dt``.
 
-    That of ``w_trans`` (D,) is added to what is given.
+    Those of the last update before relu and mask and of the mean are written to what is given, and those of delta and
+    ``w_trans`` added to ``back``.
+    """
+    layer, w, w_trans = len(field.weights) - 1, field.w, field.w_trans
+    if serves(grad):
+        of_z, of_layer = torch.empty_like(grad), (update, field.mask(layer), field.deltas, layer)
+        found = (of_z, of_update, of_change, back.deltas, back.w_trans)
+        kernels.part(*found, grad, *of_layer, change, w_trans, field.dt, w, field.identity)
+        return of_z
+    grad = grad * field.dt
+    _retreat(field, layer, grad[: len(update)], update, of_update, back)
+    if w:
+        _where_above_zero(change * w_trans, grad, of_change).mul_(w)
+        back.w_trans.add_((of_change * change).sum(0))
+        of_change.mul_(w_trans)
+    return grad if field.identity else torch.zeros_like(grad)
+
+
+def retreat(
+    field: Recorded, layer: int, grad: Tensor, of_z: Tensor, update: Tensor, of_update: Tensor, back: Back
+) -> None:
+    """The gradient of :func:`advance` for its update before relu and mask; that of delta is added to ``back``.
+
+    That of h is what came to ``of_z`` from the layers after this one, and ``grad * dt`` where z is not part of dz/dt.
     """
     if serves(grad):
-        of_z, slope, g = torch.empty_like(grad), torch.empty_like(change), grad.new_empty(objects, grad.shape[1])
-        kernels.part(of_z, g, slope, of_w_trans, grad, change, w_trans, dt, w, identity)
-        return of_z, g, slope
-    grad = grad * dt
-    of_z = grad.clone() if identity else torch.zeros_like(grad)
-    of_z[:objects].sub_(grad[:objects])
-    slope = change
-    if w:
-        slope = _where_above_zero(change * w_trans, grad).mul_(w)
-        of_w_trans.add_((slope * change).sum(0))
-        slope.mul_(w_trans)
-    return of_z, grad[:objects].clone(), slope
+        of_layer = (update, field.mask(layer), field.deltas, layer)
+        kernels.retreat(of_update, back.deltas, of_z, grad, *of_layer, field.dt, field.identity)
+        return
+    objects = len(update)
+    g = of_z[:objects] if field.identity else torch.addcmul(of_z[:objects], grad[:objects], field.dt[:objects])
+    _retreat(field, layer, g, update, of_update, back)
 
 
-def retreat(g: Tensor, of_deltas: Tensor, update: Tensor, mask: Tensor | None, deltas: Tensor, layer: int) -> Tensor:
-    """The gradient of :func:`advance` for its update before relu and mask; that of delta is added to what is given."""
-    if serves(g):
-        kernels.retreat(slope := torch.empty_like(g), of_deltas, g, update, mask, deltas, layer)
-        return slope
-    of_deltas[layer].add_((g * update).sum())
-    slope = _where_above_zero(update, g).mul_(deltas[layer])
-    return slope if mask is None else slope.mul_(mask)
+def _retreat(field: Recorded, layer: int, g: Tensor, update: Tensor, of_update: Tensor, back: Back) -> None:
+    back.deltas[layer].add_((g * update).sum())
+    _where_above_zero(update, g, of_update).mul_(field.deltas[layer])
+    if (mask := field.mask(layer)) is not None:
+        of_update.mul_(mask)
 
 
-def _where_above_zero(x: Tensor, grad: Tensor) -> Tensor:
+def _where_above_zero(x: Tensor, grad: Tensor, out: Tensor) -> Tensor:
     """``grad`` where x > 0, else 0: the gradient of relu, four times as fast as torch.where on a CPU."""
-    found: Tensor = torch.ops.aten.threshold_backward(grad, x, 0.0)
+    found: Tensor = torch.ops.aten.threshold_backward.grad_input(grad, x, 0.0, grad_input=out)
     return found

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import accumulate
 from math import ceil, log
 from typing import Any
 
@@ -16,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from tangokg.errors import TrainingError
-from tangokg.snapshots.blocks import Block, Capacity, build_block, needed
+from tangokg.snapshots.blocks import Block, Capacity, assemble, needed, plan_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
@@ -60,12 +59,13 @@ class Captures:
 
 
 class Captured:
-    """Three graphs for blocks of one capacity: the block from its windows, the move of its rows, and the way back."""
+    """Three graphs for blocks of one capacity: the block from its plan, the move of its rows, and the way back."""
 
     def __init__(self, of: Captures, capacity: Capacity, windows: Windows, like: Tensor, masks: int) -> None:
-        self.of = of
-        self.windows = Windows(windows.known.clone(), windows.t.clone())
-        block = build_block(of.timeline, self.windows, of.history, capacity=capacity)  # a real one, to warm up with
+        self.of, self.capacity = of, capacity
+        plan = plan_block(of.timeline, windows.known_on_host, of.history, capacity)
+        self.numbers, self.t = plan.send(like), windows.t.clone()
+        block = assemble(of.timeline, plan, self.numbers, self.t, of.history)  # a real one, to warm up with
         self.z = like.new_zeros(len(block.entity), like.shape[1]).requires_grad_()
         self.relations = like.detach().clone().requires_grad_()
         self.masks = like.new_ones(masks * sum(graph.num_objects for graph in block.intervals), like.shape[1])
@@ -81,7 +81,7 @@ class Captured:
         del out, block
         self.build_graph, self.move_graph, self.back_graph = (torch.cuda.CUDAGraph() for _ in range(3))
         with _capture(self.build_graph, of.pool):
-            self.block = build_block(of.timeline, self.windows, of.history, capacity=capacity)
+            self.block = assemble(of.timeline, plan, self.numbers, self.t, of.history)
         with _capture(self.move_graph, of.pool), torch.enable_grad():
             self.out, self.factor = of.move(self.z, self.block, self.relations, self.masks, own)
         self.of_out = torch.zeros_like(self.out)
@@ -92,11 +92,11 @@ class Captured:
     def build(self, windows: Windows) -> Block:
         """The block of these windows, in memory that the next call overwrites."""
         self.of.turn += 1
-        self.windows.known.copy_(windows.known)
-        self.windows.t.copy_(windows.t)
+        plan = plan_block(self.of.timeline, windows.known_on_host, self.of.history, self.capacity)
+        self.numbers.copy_(plan.numbers.pin_memory(), non_blocking=True)
+        self.t.copy_(windows.t)
         self.build_graph.replay()
-        sizes = self.of.timeline.window_rows(self.of.history).sizes[windows.known_on_host].tolist()
-        return replace(self.block, borders=[0, *accumulate(sizes)])
+        return replace(self.block, borders=plan.borders)
 
     def move(self, z: Tensor, relations: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
         """What ``move`` gives for the block that was built last."""

@@ -1,24 +1,22 @@
 """Windows -> one block-diagonal graph for each interval, numbered by the rows that it touches (DESIGN section 5).
 
-What depends on the timeline alone was made once by sorting (:mod:`tangokg.snapshots.rows`); a batch of windows is put
-together by indexing, and all its sizes are known on the host, so that a GPU is not waited for, unless further rows are
-wanted (``extra``).
+What depends on the timeline alone was made once by sorting (:mod:`tangokg.snapshots.rows`). A batch of windows is
+planned on the host, in numbers for each window and interval, and put together by a few indexing operations: a GPU
+starts some thirty kernels, and is not waited for, unless further rows are wanted (``extra``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from tangokg.quads.values import Ids
-from tangokg.snapshots.ranges import expand
-from tangokg.snapshots.rows import Edges
+from tangokg.snapshots.rows import ActiveRows, Edges
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
@@ -34,6 +32,7 @@ class Interval:
     num_objects: int  # the first of them are the objects of edges
     edges: Edges  # weight 1 / |N(o)|
     changes: Edges  # weight T / |N_T(o)|
+    both: Edges  # edges, then changes, the objects of these after ``num_objects`` rows: two sums in one
     dt: Tensor  # (A + W,) length of the interval for each row, in the data's unit; 0 where a window has none
 
     @property
@@ -91,6 +90,37 @@ def _filled(timeline: Timeline, snapshot: Ids) -> tuple[int, int, int, int]:
     return objects, rows - objects, edges, changes
 
 
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a block is put together from, on the host: runs of rows and of edges, in the order of the block.
+
+    A run is what one window has there; after the runs of all windows comes one for what is left of the room. First
+    come the rows of the block, then for each interval objects, other rows and isolated ones, then for each interval
+    edges and changes: P = (W + 1) (1 + 5 I) runs. Plans of one capacity differ in ``numbers`` and ``borders`` alone.
+    """
+
+    numbers: Tensor  # (8, P), see _NUMBERS
+    borders: list[int]  # (W + 1) where the rows of each window begin
+    rows: int
+    rooms: Ids  # (I, 4) objects, other rows, edges and changes of each interval
+
+    def send(self, like: Tensor) -> Tensor:
+        """The numbers, on their way to the device of a tensor; nobody waits for them."""
+        return self.numbers.pin_memory().to(like.device, non_blocking=True) if like.is_cuda else self.numbers
+
+    @property
+    def sizes(self) -> tuple[int, list[int], list[int]]:
+        """Rows of the block; rows, isolated ones included, and edges and changes of each interval."""
+        objects, others, edges, changes = self.rooms.T
+        return self.rows, (objects + others + len(self.borders) - 1).tolist(), (edges + changes).tolist()
+
+
+# Of each run: where it ends; what leads from a place in the block to one in the timeline; what is added to what is
+# found there (b from the number ``split`` on); what more is added to objects in ``both``; two places in the times.
+_NUMBERS = END, SHIFT, A, B, SPLIT, MORE, FROM, TO = range(8)
+NOWHERE = 2**40  # beyond every table, whose last entry is what it says of nobody
+
+
 def build_block(
     timeline: Timeline,
     windows: Windows,
@@ -98,28 +128,121 @@ def build_block(
     extra: Tensor | None = None,
     capacity: Capacity | None = None,
 ) -> Block:
-    """Join windows over their last ``history`` known snapshots; ``extra`` are keys of further rows that are wanted.
-
-    With a ``capacity`` nothing depends on the host: the block is a function of ``windows.known`` and ``windows.t`` on
-    the device alone, and its ``borders`` are left at 0.
-    """
-    history = min(history, len(timeline))
-    n, rows = timeline.num_entities, timeline.window_rows(history)
-    sizes = [0] * len(windows) if capacity else rows.sizes[windows.known_on_host].tolist()
-    borders = [0, *accumulate(sizes)]
-    start, stop = (rows.offset.index_select(0, windows.known + i) for i in (0, 1))
-    row, owner = expand(start, stop, capacity.rows if capacity else borders[-1])
-    window = owner.clamp(max=len(windows) - 1)
-    entity = rows.entity.index_select(0, row)
-    first = (stop - start).cumsum(0) - (stop - start)  # (W,) where each window's rows begin
-    backs = range(history, 0, -1)
-    if capacity:
-        rooms = [_Room(capacity.objects, capacity.others, capacity.edges, capacity.changes)] * history
-    else:  # the first intervals may be nobody's
-        rooms = [room for back in backs if sum(room := _Room(*_filled(timeline, windows.known_on_host - back)))]
-    intervals = _Pieces(timeline, windows, rooms).intervals(first, rows.place, len(row) - 1) if rooms else ()
-    block = Block(entity, window, owner * n + entity, borders, intervals, n)
+    """Join windows over their last ``history`` known snapshots; ``extra`` are keys of further rows that are wanted."""
+    plan = plan_block(timeline, windows.known_on_host, history, capacity)
+    block = assemble(timeline, plan, plan.send(windows.t), windows.t, history)
     return block if extra is None else _with_rows(block, extra)
+
+
+def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity | None = None) -> Plan:
+    """The runs of windows that know so many snapshots, in room for them or in a given one."""
+    history, wide = min(history, len(timeline)), len(known)
+    rows_of, active = timeline.window_rows(history), timeline.active
+    count = history if capacity else min(history, int(known.max(initial=0)))  # the first intervals may be nobody's
+    back = np.arange(count, 0, -1)[:, None, None]  # (I, 1, 1)
+    there, j = known >= back, np.maximum(known - back, 0)  # (I, 1, W)
+    rows, objects, edges, changes = np.moveaxis(active.sizes[j] * there[..., None], 3, 0)  # (I, 1, W) each
+    begin, _, edge, change = np.moveaxis(active.starts[j], 3, 0)
+    begin = begin + (back - 1) * len(active.entity)
+    others, in_window = rows - objects, rows_of.sizes[known]
+    total, parts = int(in_window.sum()), np.concatenate([objects, others, edges, changes], 1)  # (I, 4, W)
+    rooms = parts.sum(2)
+    if capacity:
+        total, rooms[:] = capacity.rows, (capacity.objects, capacity.others, capacity.edges, capacity.changes)
+    of_block = {SHIFT: rows_of.starts[known], A: np.arange(wide)}
+    of_rows = {
+        SHIFT: np.concatenate([begin, begin + objects, np.full_like(begin, NOWHERE)], 1),
+        A: _before(in_window),
+        FROM: j * there,
+        TO: np.where(back > 1, j + 1, len(timeline) + np.arange(wide)) * there,
+    }
+    of_edges = {
+        SHIFT: np.concatenate([edge, change + int(timeline.num_edges.sum())], 1),
+        A: _before(objects),
+        B: rooms[:, :1, None] + _before(others) - objects,
+        SPLIT: objects,
+        MORE: rooms[:, :1, None] * np.arange(2)[:, None],
+    }
+    numbers = np.concatenate([
+        _runs(in_window, np.array(total), of_block, {A: wide}),
+        _runs(np.insert(parts[:, :2], 2, 1, 1), np.insert(rooms[:, :2], 2, wide, 1), of_rows, {A: total - 1}),
+        _runs(parts[:, 2:], rooms[:, 2:], of_edges, {SPLIT: 1}),
+    ], axis=1)  # fmt: skip
+    numbers[SHIFT] -= _before(numbers[END])
+    numbers[END] = numbers[END].cumsum()
+    return Plan(torch.from_numpy(numbers), [0, *accumulate(in_window.tolist())], total, rooms)
+
+
+def _runs(length: Ids, room: Ids, numbers: dict[int, Ids], left: dict[int, int]) -> Ids:
+    """Runs (8, ..) of these lengths (.., W), each W of them with one for what is ``left`` of the room (..)."""
+    runs = np.zeros((len(_NUMBERS), *length.shape[:-1], length.shape[-1] + 1), dtype=np.int64)
+    runs[END, ..., -1], runs[SHIFT, ..., -1] = room - length.sum(-1), NOWHERE
+    for name, value in {END: length, **numbers}.items():
+        runs[name, ..., :-1] = value
+    for name, number in left.items():
+        runs[name, ..., -1] = number
+    return runs.reshape(len(_NUMBERS), -1)
+
+
+def _before(length: Ids) -> Ids:
+    """The sum of all that come before, along the last axis."""
+    return length.cumsum(-1) - length
+
+
+def assemble(timeline: Timeline, plan: Plan, numbers: Tensor, t: Tensor, history: int) -> Block:
+    """The block of a plan, from its ``numbers``, or those of another of one capacity, and the target times ``t`` (W,).
+
+    Both are on the device, and nothing else of the windows is looked at.
+    """
+    of_window, active, n = timeline.window_rows(min(history, len(timeline))), timeline.active, timeline.num_entities
+    total, row_sizes, edge_sizes = plan.sizes
+    parts = [total, sum(row_sizes), sum(edge_sizes)]
+    at = torch.arange(sum(parts), device=numbers.device)
+    run = torch.searchsorted(numbers[END], at, right=True)
+    each = numbers[SHIFT : MORE + 1, run]  # (5, ..)
+    in_block, in_rows, in_edges = (at + each[0]).split(parts)
+    owner, first, _ = each[1].split(parts)
+    entity = of_window.entity[in_block.clamp(max=len(of_window.entity) - 1)]
+    window, key = owner.clamp(max=len(t) - 1), owner * n + entity
+    if not row_sizes:
+        return Block(entity, window, key, plan.borders, (), n)
+    rows = first + of_window.place[in_rows.clamp(max=len(of_window.place) - 1)]
+    start, end = torch.cat([timeline.t, t])[numbers[FROM : TO + 1]]  # (P,) each
+    dt = (end - start)[run[total : total + len(rows)]]
+    edges = _edges(active, in_edges, each[1:, total + len(rows) :], plan)
+    columns = zip(plan.rooms.tolist(), rows.split(row_sizes), edges, dt.split(row_sizes), strict=True)
+    intervals = tuple(
+        Interval(own[: room[0] + room[1]], room[0], *of_edges, length) for room, own, of_edges, length in columns
+    )
+    return Block(entity, window, key, plan.borders, intervals, n)
+
+
+def _edges(active: ActiveRows, source: Tensor, numbers: Tensor, plan: Plan) -> Iterator[tuple[Edges, Edges, Edges]]:
+    """Edges, changes and both of each interval, in its numbering; those beyond what is filled have weight 0."""
+    source = source.clamp(max=active.edges.shape[-1] - 1)
+    whole, by = (_columns(table, source, numbers) for table in (active.edges, active.by))
+
+    def cut(at: slice, o: int) -> Edges:
+        (alone,), orders = (
+            [Edges(*each) for each in zip(*(columns[i][:, at] for i in (0, 1, o, 4)), strict=True)]
+            for columns in (whole, by)
+        )
+        return replace(alone, by=tuple(orders))
+
+    first = 0
+    for *_, edges, changes in plan.rooms.tolist():
+        middle, last = first + edges, first + edges + changes
+        yield cut(slice(first, middle), 2), cut(slice(middle, last), 2), cut(slice(first, last), 3)
+        first = last
+
+
+def _columns(table: Tensor, source: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+    """s, r, o, o in ``both`` and weight, (orders, E) each, of picked edges."""
+    picked = table[..., source]  # (4, orders, E)
+    a, b, split, more = numbers.to(table.dtype)
+    picked[:2].add_(torch.where(picked[:2] < split, a, b))
+    s, o, r, bits = picked
+    return s, r, o, o + more, bits.view(torch.float64 if bits.dtype == torch.int64 else torch.float32)
 
 
 def _with_rows(block: Block, extra: Tensor) -> Block:
@@ -130,119 +253,3 @@ def _with_rows(block: Block, extra: Tensor) -> Block:
     intervals = tuple(replace(part, rows=moved.index_select(0, part.rows)) for part in block.intervals)
     borders = torch.searchsorted(key, ends).tolist()
     return Block(key % block.num_entities, key // block.num_entities, key, borders, intervals, block.num_entities)
-
-
-class _Room(NamedTuple):
-    """How much there is room for in an interval."""
-
-    objects: int
-    others: int
-    edges: int
-    changes: int
-
-
-class _Runs(NamedTuple):
-    """Concatenated runs of rows: for each its place in the whole, its piece, its place there and in the timeline."""
-
-    at: Tensor
-    piece: Tensor
-    local: Tensor
-    row: Tensor  # 0 where the piece is what is left of the room
-    filled: Tensor  # whether it is not
-    first: Tensor  # where each piece begins
-
-
-class _Pieces:
-    """The snapshots of all windows in all intervals, the oldest interval first; all intervals are numbered at once.
-
-    A piece is what one window has in one interval, and after the windows of each interval comes what is left of its
-    room: I (W + 1) pieces.
-    """
-
-    def __init__(self, timeline: Timeline, windows: Windows, rooms: list[_Room]) -> None:
-        self.timeline, self.windows, self.rooms = timeline, windows, rooms
-        self.device = windows.known.device
-        back = torch.arange(len(rooms), 0, -1, device=self.device)[:, None]  # (I, 1)
-        snapshot = pad(windows.known - back, (0, 1), value=-1)  # (I, W + 1); negative: there is no such interval
-        self.there, self.j = snapshot >= 0, snapshot.clamp(min=0)
-
-    def intervals(self, first: Tensor, place: Tensor, nobody: int) -> tuple[Interval, ...]:
-        """``first`` says where each window's rows begin in the block, ``place`` where among them a touched entity is;
-        ``nobody`` is the block's row for what is left of the room.
-        """
-        wide = len(self.windows) + 1
-        run = self._runs(self.timeline.active.offset, [room.objects + room.others for room in self.rooms])
-        interval, window = run.piece // wide, (run.piece % wide).clamp(max=wide - 2)
-        number = self._numbers(run, interval)
-        sizes = [room.objects + room.others + 1 for room in self.rooms]  # with one beyond, for what is left over
-        slot = number + self._each(accumulate(sizes[:-1], initial=0))[interval]
-        rows = slot.new_full((sum(sizes),), nobody)
-        rows.scatter_(0, slot, first[window] + place[len(self.rooms) - 1 - interval, run.row])
-        dt = self._lengths()  # (I, W)
-        lengths = dt.new_zeros(sum(sizes)).scatter_(0, slot, dt[interval, window])
-        of_edges, of_changes = self.timeline.graph_edges
-        edges = self._join(run.first, number, self.timeline.offset, of_edges, [r.edges for r in self.rooms])
-        changes = self._join(
-            run.first, number, self.timeline.change_offset, of_changes, [r.changes for r in self.rooms]
-        )
-        columns = zip(self.rooms, rows.split(sizes), edges, changes, lengths.split(sizes), dt, strict=True)
-        return tuple(
-            Interval(own[:-1], room.objects, of_edges, of_changes, torch.cat([length[:-1], of_windows]))
-            for room, own, of_edges, of_changes, length, of_windows in columns
-        )
-
-    def _runs(self, offset: Tensor, rooms: list[int]) -> _Runs:
-        """The rows ``offset[j] .. offset[j + 1]`` of all pieces, and what is left of the rooms."""
-        start = offset[self.j]  # (I, W + 1)
-        length = torch.where(self.there, offset[self.j + 1] - start, 0)
-        length[:, -1] = self._each(rooms) - length.sum(1)
-        after, at = length.flatten().cumsum(0), torch.arange(sum(rooms), device=self.device)
-        piece, first = torch.searchsorted(after, at, right=True), after - length.flatten()
-        local, filled = at - first[piece], self.there.flatten()[piece]
-        return _Runs(at, piece, local, (start.flatten()[piece] + local) * filled, filled, first)
-
-    def _numbers(self, run: _Runs, interval: Tensor) -> Tensor:
-        """The number of each row in its interval: objects of all windows come first, then the others of all windows.
-
-        What is left over gets the one beyond.
-        """
-        own = torch.where(self.there, self.timeline.active.num_objects[self.j], 0)  # (I, W + 1)
-        before = (own.cumsum(1) - own).flatten()[run.piece]  # objects of windows before
-        own = own.flatten()[run.piece]
-        objects, others = (self._each(room[kind] for room in self.rooms)[interval] for kind in (0, 1))
-        within = run.at - run.first.view_as(self.j)[:, 0][interval]  # place in the interval, window after window
-        number = torch.where(run.local < own, before + run.local, objects + within - before - own)
-        return torch.where(run.filled, number, objects + others)
-
-    def _lengths(self) -> Tensor:
-        """(I, W) how long each interval is for each window; the last of them ends at the target time."""
-        j, t = self.j[:, :-1], self.timeline.t
-        end = torch.cat([t[(j[:-1] + 1).clamp(max=len(t) - 1)], self.windows.t[None]])
-        return torch.where(self.there[:, :-1], end - t[j], 0.0)
-
-    def _join(self, first: Tensor, number: Tensor, offset: Tensor, whole: Edges, rooms: list[int]) -> list[Edges]:
-        """The edges of each interval, in its numbering; those beyond what is filled have weight 0."""
-        run = self._runs(offset, rooms)
-        start = first[run.piece] * run.filled
-
-        def pick(column: Tensor) -> Tensor:
-            return column.index_select(0, run.row) * run.filled
-
-        def renumber(end: Tensor) -> Tensor:
-            return (number.index_select(0, start + pick(end)) * run.filled).to(end.dtype)
-
-        def joined(e: Edges) -> list[Edges]:
-            columns = (renumber(e.s), pick(e.r), renumber(e.o), pick(e.weight))
-            each = zip(*(column.split(rooms) for column in columns), strict=True)
-            orders = zip(*map(joined, e.by), strict=True) if e.by else [()] * len(rooms)
-            return [Edges(s, r, o, weight, by) for (s, r, o, weight), by in zip(each, orders, strict=True)]
-
-        return joined(whole)
-
-    def _each(self, values: Iterable[int]) -> Tensor:
-        """(I,) a number for each interval, made on the GPU where they are evenly spaced, as those of a capacity are."""
-        first, *rest = values
-        step = rest[0] - first if rest else 0
-        if all(value == first + (i + 1) * step for i, value in enumerate(rest)):
-            return torch.arange(len(rest) + 1, device=self.device) * step + first
-        return torch.tensor([first, *rest], device=self.device)

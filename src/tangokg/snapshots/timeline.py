@@ -15,7 +15,7 @@ from tangokg.snapshots.keys import change_keys, number_edges, sorted_distinct, s
 from tangokg.snapshots.ranges import expand
 
 if TYPE_CHECKING:
-    from tangokg.snapshots.rows import ActiveRows, Edges, WindowRows
+    from tangokg.snapshots.rows import ActiveRows, WindowRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +76,11 @@ class Timeline:
 
     @cached_property
     def active(self) -> ActiveRows:
-        """The entities that each snapshot touches, numbered; derived once."""
+        """The entities that each snapshot touches, numbered, and its edges by these numbers; derived once."""
         from tangokg.snapshots.rows import active_rows
 
         with torch.inference_mode(False):  # kept for training too, whoever asks first
             return active_rows(self)
-
-    @cached_property
-    def graph_edges(self) -> tuple[Edges, Edges]:
-        """Edges and transitions by the rows of :attr:`active`, with their weights; derived once."""
-        from tangokg.snapshots.rows import graph_edges
-
-        with torch.inference_mode(False):
-            return graph_edges(self)
 
     @cached_property
     def _window_rows(self) -> dict[int, WindowRows]:

@@ -14,7 +14,7 @@ asked for and six nodes this came 10 to 220 times nearer to the true gradient th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tangokg.fields.records import Record, Recorded
+from tangokg.fields.records import Recorded
+from tangokg.fields.steps import weighted_sum
 from tangokg.solve.barycentric import interpolate
 from tangokg.solve.field import Evaluations, Field, Solver, State
 from tangokg.solve.integrate import FixedGrid
+from tangokg.solve.tableaus import Tableau
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,13 @@ def direct(problem: Problem, z0: Tensor) -> Tensor:
     if torch.is_grad_enabled() and any(x.requires_grad for x in (z0, *field.tensors())):
         z1: Tensor = _Steps.apply(problem, z0, *field.tensors())  # type: ignore[no-untyped-call]
         return z1
-    return _steps(problem, field, z0)
+
+    def f(t: float | Tensor, state: State) -> State:
+        problem.count.forward += 1
+        return (field.evaluate(field.tape(state[0][None]), 0),)  # of which nothing is kept
+
+    with torch.autocast(z0.device.type, enabled=False):
+        return problem.solver(f, (z0,), problem.times)[-1][0]
 
 
 def adjoint(problem: Problem, z0: Tensor) -> Tensor:
@@ -111,20 +119,6 @@ def _reversible(problem: Problem, z0: Tensor, keep: int, back: Back) -> Tensor:
     return z1
 
 
-def _steps(problem: Problem, field: Recorded, z0: Tensor, records: list[Record] | None = None) -> Tensor:
-    """z(t1); ``records`` is filled with that of each stage, where it is given."""
-
-    def f(t: float | Tensor, state: State) -> State:
-        problem.count.forward += 1
-        dz, record = field.evaluate(state[0])
-        if records is not None:
-            records.append(record)
-        return (dz,)
-
-    with torch.autocast(z0.device.type, enabled=False):
-        return problem.solver(f, (z0,), problem.times)[-1][0]
-
-
 class _Steps(torch.autograd.Function):
     r"""Steps of a fixed grid with their gradient written out (docs/maths.md, row M26): one sum over all stages.
 
@@ -135,33 +129,47 @@ class _Steps(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, problem: Problem, z0: Tensor, *tensors: Tensor) -> Tensor:
-        ctx.problem, ctx.records = problem, []
+        ctx.problem, (tableau, lengths) = problem, _grid(problem)
         ctx.save_for_backward(*tensors)
-        field = problem.field.rebind(tensors)
+        field, stages, z = problem.field.rebind(tensors), len(tableau.b), z0.contiguous()
         assert isinstance(field, Recorded)
-        return _steps(problem, field, z0, ctx.records)
+        ctx.tape = tape = field.tape(z0.new_empty(stages * len(lengths), *z0.shape))
+        with torch.autocast(z0.device.type, enabled=False):
+            for step, dt in enumerate(lengths):
+                k: list[Tensor] = []
+                for i, weights in enumerate(tableau.a, start=step * stages):
+                    weighted_sum([(1.0, z), *_terms(dt, weights, k)], tape.z[i])
+                    k.append(field.evaluate(tape, i))
+                z = weighted_sum([(1.0, z), *_terms(dt, tableau.b, k)])
+        problem.count.forward += len(tape.z)
+        return z
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, a: Tensor) -> tuple[Tensor | None, ...]:
-        problem, tensors = ctx.problem, ctx.saved_tensors
-        field, sums = problem.field.rebind(tensors), tuple(map(torch.zeros_like, tensors))
-        tableau = problem.solver.tableau
+        tape, (tableau, lengths) = ctx.tape, _grid(ctx.problem)
+        field, stages, a = ctx.problem.field.rebind(ctx.saved_tensors), len(tableau.b), a.contiguous()
+        back = field.back(tape)
         with torch.autocast(a.device.type, enabled=False):
-            stages, lengths = len(tableau.b), problem.solver.lengths(problem.times)
             for step in reversed(range(len(lengths))):
-                dt, records = lengths[step], ctx.records[step * stages : (step + 1) * stages]
-                slopes = [a * (dt * weight) if weight else None for weight in tableau.b]
-                for record, weights in zip(records[::-1], tableau.a[::-1], strict=True):
-                    if (slope := slopes.pop()) is None:
-                        continue
-                    of_x = field.pull_back(record, slope, sums)
-                    a = a + of_x
-                    for j, weight in enumerate(weights):
-                        if weight:
-                            before = slopes[j]
-                            slopes[j] = of_x * (dt * weight) if before is None else before.add_(of_x, alpha=dt * weight)
-        return None, a, *sums
+                of_x: list[Tensor] = []  # of the stages i + 1, i + 2, ..
+                for i in reversed(range(stages)):
+                    after = [weights[i] for weights in tableau.a[i + 1 :]]
+                    of_k = weighted_sum(_terms(lengths[step], (tableau.b[i], *after), [a, *of_x]))
+                    of_x.insert(0, field.pull_back(tape, step * stages + i, of_k, back))
+                a = weighted_sum([(1.0, x) for x in (a, *of_x)])
+            return None, a, *field.gradients(tape, back)
+
+
+def _grid(problem: Problem) -> tuple[Tableau, list[float]]:
+    """The tableau, and the length of each step."""
+    assert isinstance(problem.solver, FixedGrid)
+    return problem.solver.tableau, problem.solver.lengths(problem.times)
+
+
+def _terms(dt: float, weights: Sequence[float], slopes: Sequence[Tensor]) -> list[tuple[float, Tensor]]:
+    """The terms of a stage that are not zero."""
+    return [(dt * weight, slope) for weight, slope in zip(weights, slopes, strict=True) if weight]
 
 
 class _Reversible(torch.autograd.Function):
