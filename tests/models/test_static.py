@@ -21,8 +21,6 @@ from tangokg.models.static import (
     StaticTuckER,
     TuckERSettings,
     TuckERThrice,
-    multi_hot_loss,
-    objects_of,
 )
 from tangokg.quads.values import concatenate
 from tangokg.snapshots.rows import Edges
@@ -55,18 +53,24 @@ def scores_of(model: Static, timeline: Timeline, queries: Queries) -> Tensor:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_is_that_of_multi_hot_targets_over_all_times(smoothing: float) -> None:
+@pytest.mark.parametrize("loss", ["bce", "bce-asked"])
+@pytest.mark.parametrize("name", STATIC)
+def test_the_binary_losses_are_those_of_targets_for_every_candidate(name: str, loss: str, smoothing: float) -> None:
     timeline = make_timeline(2)
+    none = {key: 0.0 for key in vars(MODELS[name].settings) if "drop" in key}
+    model = make_model(name, timeline, loss=loss, smoothing=smoothing, **none)
     queries = queries_at(timeline, TARGET)
-    scores = torch.randn(len(queries), N, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    scores = scores_of(model, timeline, queries)
     facts = set(zip(timeline.s.tolist(), timeline.r.tolist(), timeline.o.tolist(), strict=True))
     total = 0.0
-    for x, s, r in zip(scores, queries.s.tolist(), queries.r.tolist(), strict=True):
-        y = torch.tensor([float((s, r, o) in facts) for o in range(N)], dtype=torch.float64)
+    asked = zip(scores, queries.s.tolist(), queries.r.tolist(), queries.answer.tolist(), strict=True)
+    for x, s, r, answer in asked:
+        true = [(s, r, o) in facts if loss == "bce" else o == answer for o in range(N)]
+        y = torch.tensor(true, dtype=torch.float64)
         y = (1 - smoothing) * y + 1 / N if smoothing else y
         total += binary_cross_entropy_with_logits(x, y, reduction="sum").item()
-    found = multi_hot_loss(scores, queries, objects_of(timeline), smoothing)
-    assert found.item() == pytest.approx(total / len(queries), rel=1e-12)
+    found = model(timeline, windows_at(timeline, TARGET), queries, torch.Generator())
+    assert found.item() == pytest.approx(total / len(queries), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", STATIC)
@@ -81,14 +85,15 @@ def test_the_other_loss_is_the_cross_entropy_of_the_answers(name: str) -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_scores_begin_at_the_log_odds_of_the_mean_target(smoothing: float) -> None:
+@pytest.mark.parametrize("loss", ["bce", "bce-asked"])
+def test_scores_begin_at_the_log_odds_of_the_mean_target(loss: str, smoothing: float) -> None:
     timeline = make_timeline(2)
-    facts = set(zip(timeline.s.tolist(), timeline.r.tolist(), timeline.o.tolist(), strict=True))
-    asked = list(zip(timeline.s.tolist(), timeline.r.tolist(), strict=True))
-    total = sum((1 - smoothing) * ((s, r, o) in facts) + (smoothing > 0) / N for s, r in asked for o in range(N))
-    mean = total / (N * len(asked))
+    facts = list(zip(timeline.s.tolist(), timeline.r.tolist(), timeline.o.tolist(), strict=True))
+    known = set(facts)
+    true = sum((s, r, e) in known if loss == "bce" else e == o for s, r, o in facts for e in range(N))
+    mean = (1 - smoothing) * true / (N * len(facts)) + (smoothing > 0) / N
     for name in STATIC:
-        bias = make_model(name, timeline, smoothing=smoothing).bias
+        bias = make_model(name, timeline, loss=loss, smoothing=smoothing).bias
         assert bias is not None
         assert torch.allclose(bias.sigmoid(), torch.tensor(mean, dtype=bias.dtype))
         assert bias.shape == ((N,) if name == "compgcn" else ())
@@ -285,7 +290,7 @@ def test_training_by_questions_and_going_on_from_a_run(name: str) -> None:
     ("settings", "values", "text"),
     [
         (DistMultSettings, {"dim": 0}, "dim must be at least 1"),
-        (DistMultSettings, {"loss": "mse"}, "loss 'mse' is unknown; choose one of bce, ce"),
+        (DistMultSettings, {"loss": "mse"}, "loss 'mse' is unknown; choose one of bce, bce-asked, ce"),
         (TuckERSettings, {"dropout_matrix": 1.0}, r"dropout_matrix must lie in \[0, 1\)"),
         (CompGCNSettings, {"composition": "add"}, "choose one of sub, mult, corr"),
         (CompGCNSettings, {"decoder": "tucker"}, "choose one of conve, distmult"),

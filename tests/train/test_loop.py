@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,22 @@ def test_early_stopping_keeps_the_best_epoch(monkeypatch: pytest.MonkeyPatch) ->
 def test_training_does_not_stop_before_twice_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "examine", Scripted(*range(9, 0, -1)))
     assert fit(make_dataset(1), make_config(epochs=8, patience=3))[1].epoch == 6
+
+
+def test_the_learning_rate_falls_with_each_epoch_that_is_no_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates, epoch = [], loop.Session.epoch
+
+    def spy(session: loop.Session, asked: Callable[[], int]) -> None:
+        epoch(session, asked)
+        rates.append(session.optimizer.param_groups[0]["lr"])
+
+    monkeypatch.setattr(loop.Session, "epoch", spy)
+    monkeypatch.setattr(loop, "examine", Scripted(5.0, 4.0, 5.0, 6.0, 6.0, 7.0, 1.0))
+    fit(make_dataset(1), make_config(epochs=7, patience=2, learning_rate=0.1, decay=0.5))
+    assert rates == [0.1, 0.1, 0.1, 0.05, 0.05, 0.025, 0.025]
+    rates.clear()
+    fit(without_validation(), make_config(epochs=3, learning_rate=0.1, decay=0.5))
+    assert rates == [0.1, 0.1, 0.1], "nothing tells whether an epoch is better"
 
 
 def test_patience_zero_never_stops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,8 @@ def test_an_assignment_that_is_wrong_says_why(assignment: str, text: str) -> Non
         ({"batch_windows": -1}, "batch_windows must not be negative"),
         ({"learning_rate": -0.1}, "learning_rate must not be negative"),
         ({"patience": -1}, "patience must not be negative"),
+        ({"decay": 0.0}, "decay must lie in"),
+        ({"decay": 1.5}, "decay must lie in"),
         ({"clip": -0.1}, "clip must not be negative"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative"),
         ({"checkpoint_seconds": -1.0}, "checkpoint_seconds must not be negative"),

@@ -41,8 +41,8 @@ class CompGCNSettings:
     dropout_states: float = 0.3  # after each layer
     dropout_features: float = 0.3  # on the feature maps of ConvE
     dropout_query: float = 0.3  # on what ConvE makes of them
-    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; ce: softmax, the asked fact alone is
-    smoothing: float = 0.1  # of the targets of bce; 0: none
+    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; bce-asked, ce (softmax): the answer
+    smoothing: float = 0.1  # of the targets of both bce; 0: none
 
     def __post_init__(self) -> None:
         check_static(self)

@@ -19,7 +19,7 @@ from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
-LOSSES = ("bce", "ce")
+LOSSES = ("bce", "bce-asked", "ce")
 
 
 def check_static(settings: Any) -> None:
@@ -41,8 +41,10 @@ class DistMultSettings:
     dim: int = 200  # D, size of the embeddings
     init_size: float = 0.0  # standard deviation of first weights; 0: Xavier's, which is less the more rows there are
     dropout: float = 0.2  # on the product of subject and relation
-    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; ce: softmax, the asked fact alone is
-    smoothing: float = 0.1  # of the targets of bce; 0: none
+    loss: str = (
+        "bce-asked"  # bce: all that stood with (s, r) in training is true; bce-asked, ce (softmax): the asked fact
+    )
+    smoothing: float = 0.1  # of the targets of both bce; 0: none
 
     def __post_init__(self) -> None:
         check_static(self)
@@ -56,8 +58,8 @@ class TuckERSettings:
     dropout_subject: float = 0.3  # on the normalised subject
     dropout_matrix: float = 0.4  # on the matrix that the core and the relation make, one for each query
     dropout_query: float = 0.5  # on the normalised product of the two
-    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; ce: softmax, the asked fact alone is
-    smoothing: float = 0.1  # of the targets of bce; 0: none
+    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; bce-asked, ce (softmax): the answer
+    smoothing: float = 0.1  # of the targets of both bce; 0: none
 
     def __post_init__(self) -> None:
         check_static(self)
@@ -98,25 +100,30 @@ def objects_of(timeline: Timeline) -> Objects:
     return _OBJECTS[timeline]
 
 
-def multi_hot_loss(scores: Tensor, queries: Queries, objects: Objects, smoothing: float) -> Tensor:
+def true_scores(scores: Tensor, queries: Queries, objects: Objects) -> Tensor:
+    """The scores (B,) of all that stood with (s, r) in training, summed. No (B, N) tensor of targets is made."""
+    o, meant = objects.of(queries)  # (B, longest)
+    return scores.gather(1, o).masked_fill(~meant, 0.0).sum(1)
+
+
+def binary_loss(scores: Tensor, true: Tensor, smoothing: float) -> Tensor:
     r"""Binary cross-entropy of all candidates (docs/maths.md, row M33), summed over them, the mean over queries.
 
     .. math::
         L = \frac{1}{B} \sum_b \sum_o \log(1 + e^{x_{bo}}) - y_{bo} x_{bo},
-        \qquad y_{bo} = (1 - \epsilon) [o \in O(s_b, r_b)] + \frac{1}{N}
+        \qquad y_{bo} = (1 - \epsilon) [o \in O_b] + \frac{1}{N}
 
-    where :math:`O(s, r)` are the objects of (s, r) in training; without smoothing nothing is added to them. The mean
-    over candidates, which is usual, is this divided by N; Adam does not tell the two apart, but for an epsilon which
-    gradients so small come near. No (B, N) tensor of targets is made.
+    where :math:`O_b` is what counts as true, and ``true`` the sum of its scores; without smoothing nothing is added to
+    it. With all objects of (s, r) in training (bce) the model learns what was ever true, with the object of the asked
+    fact alone (bce-asked) how often. The mean over candidates, which is usual, is this divided by N; Adam does not tell
+    the two apart, but for an epsilon which gradients so small come near.
     """
-    o, meant = objects.of(queries)  # (B, longest)
-    true = scores.gather(1, o).masked_fill(~meant, 0.0).sum(1)  # (B,)
     loss = softplus(scores).sum(1) - (1.0 - smoothing) * true
     return (loss - scores.mean(1) if smoothing else loss).mean()
 
 
-def first_bias(train: Timeline, smoothing: float) -> Tensor:
-    r""":math:`\log \bar y / (1 - \bar y)` of the mean target of :func:`multi_hot_loss` over all questions, ().
+def first_bias(train: Timeline, loss: str, smoothing: float) -> Tensor:
+    r""":math:`\log \bar y / (1 - \bar y)` of the mean target of :func:`binary_loss` over all questions, ().
 
     Scores that begin there give each candidate the chance that one has. Begun at 0 every chance is one half, and some
     epochs are spent on lowering them all: on ICEWS14s DistMult had a validation MRR of 7 after two, and with it 25.
@@ -124,10 +131,12 @@ def first_bias(train: Timeline, smoothing: float) -> Tensor:
     n = train.num_entities
     if not len(train.s):
         return torch.zeros(())
-    objects = objects_of(train)
-    at = torch.searchsorted(objects.pair, train.s * objects.num_labels + train.r)  # (E,)
-    mean = (1.0 - smoothing) * objects.offset.diff()[at].double().mean() / n + (1.0 / n if smoothing else 0.0)
-    return torch.logit(mean, eps=1e-9).float()
+    true = torch.ones((), dtype=torch.float64)
+    if loss == "bce":
+        objects = objects_of(train)
+        at = torch.searchsorted(objects.pair, train.s * objects.num_labels + train.r)  # (E,)
+        true = objects.offset.diff()[at].double().mean()
+    return torch.logit((1.0 - smoothing) * true / n + (1.0 / n if smoothing else 0.0), eps=1e-9).float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +172,7 @@ class Static(Model):
         for table in (self.entities, self.relations):
             nn.init.xavier_normal_(table, generator=generator)
         self.decoder, self.loss, self.smoothing = decoder, loss, smoothing
-        self.bias = nn.Parameter(first_bias(train, smoothing)) if loss == "bce" else None
+        self.bias = nn.Parameter(first_bias(train, loss, smoothing)) if loss != "ce" else None
 
     def tables(self, generator: torch.Generator | None) -> Tables:
         """What the decoder is given; with a generator dropout masks are drawn."""
@@ -179,7 +188,9 @@ class Static(Model):
         scores = self._scores(self.tables(generator), queries, generator)
         if self.loss == "ce":
             return cross_entropy(scores, queries.answer)
-        return multi_hot_loss(scores, queries, objects_of(timeline), self.smoothing)
+        if self.loss == "bce":
+            return binary_loss(scores, true_scores(scores, queries, objects_of(timeline)), self.smoothing)
+        return binary_loss(scores, scores.gather(1, queries.answer[:, None]).squeeze(1), self.smoothing)
 
     def _scores(self, tables: Tables, queries: Queries, generator: torch.Generator | None) -> Tensor:
         subjects = tables.h.index_select(0, queries.s)  # (B, D)

@@ -213,9 +213,17 @@ class Session:
         impatient = 0 < patience <= min(behind, self.progress.epoch - patience) and self.material.exam is not None
         return self.progress.epoch >= self.settings.epochs or impatient
 
+    def learning_rate(self) -> float:
+        """Of the epoch under way."""
+        marks = [row["valid_mrr"] for row in self.progress.log if "valid_mrr" in row]
+        behind = sum(marks[i] <= max(marks[:i]) for i in range(max(1, self.settings.patience), len(marks)))
+        return self.settings.learning_rate * self.settings.decay**behind
+
     def epoch(self, asked: Callable[[], int]) -> None:
         """What is left of an epoch, step by step."""
         self.plain.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate()
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
         left = self.order[self.progress.position :]
