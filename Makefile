@@ -19,7 +19,7 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 
 unit: .venv/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 install: .venv/installed
 

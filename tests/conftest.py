@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries
 from tangokg.train import RunConfig, TrainSettings
 
+os.environ.pop("COLUMNS", None)  # which several processes of pytest set: tables are as wide as they need
 torch.set_num_threads(1)  # the tensors are small, and a second thread waits in a loop on a busy machine
 
 N, R = 12, 3

@@ -34,6 +34,10 @@ class TrainingError(TangoError):
     """Training that cannot go on: a loss that is not a number, too little memory, a missing device."""
 
 
+class MemoryShort(TrainingError):
+    """A run does not fit into the memory that is free now."""
+
+
 def offer(names: Iterable[str]) -> str:
     """`` Did you mean a, b?``, or nothing where there is nothing to offer."""
     listed = ", ".join(names)

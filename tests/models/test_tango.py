@@ -71,7 +71,7 @@ class Dense:
         return h
 
     def unit(self, h: Tensor) -> Tensor:
-        return normalize(h) if self.model.settings.normalise else h
+        return self.model.settings.length * normalize(h) if self.model.settings.normalise else h
 
     def slope(self, j: int, change: int) -> Slope:
         g, (cs, cr, co, sign), f = self.timeline[j], self.timeline.transition(change), self.model.derivative
@@ -194,6 +194,7 @@ def check_loss_and_gradients(model: Tango, dense: Dense, windows: Windows, queri
         {"transition_of": "next", "history": 1},
         {"static": True, "identity": True},
         {"static": True, "normalise": True},
+        {"normalise": True, "length": 3.0},
         {"static": True, "transition_of": "next", "ode": False},
     ],
     ids=str,

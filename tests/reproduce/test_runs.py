@@ -128,6 +128,13 @@ if job["seed"] == 9:
     time.sleep(60)
 if job["seed"] == 1:
     sys.exit(75)
+short = order.parent / "5.short"
+while job["seed"] in (6, 7) and not short.exists():
+    time.sleep(0.02)
+if job["seed"] == 8 or (job["seed"] == 5 and not short.exists()):
+    short.write_text("")
+    print("error: short of memory")
+    sys.exit(76)
 if job["seed"] == 2:
     sys.exit("error: no luck")
 result = {"test": {"time-aware": {"mrr": 5.0}}, "epochs": 1, "seed": job["seed"]}
@@ -149,6 +156,21 @@ def test_runs_side_by_side_end_each_in_its_way(tmp_path: Path, monkeypatch: pyte
     assert [job.seed for job in outcome.waiting] == [1]
     assert [(job.seed, why) for job, why in outcome.failed] == [(2, "no luck")]
     assert OUT_OF_TIME == 75
+
+
+def test_a_run_that_found_too_little_memory_beside_others_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 5 needs to be alone, where seed 8 is never satisfied; 6 and 7 last until 5 has given up."""
+    monkeypatch.setattr(pool, "LOOK", 0.02)
+    board, kept = Quiet(), []
+    jobs = [a_job(seed) for seed in (6, 7, 5, 0, 8)]
+    outcome = side_by_side(jobs, 3, tmp_path, "cpu", Budget(), board, lambda j, _: kept.append(j.seed), fake)
+    assert sorted(kept) == [0, 5, 6, 7]
+    assert [(job.seed, why) for job, why in outcome.failed] == [(8, "short of memory")]
+    begun = [heard for heard in board.heard if heard.startswith(f"begin {HERE} seed 5")]
+    assert len(begun) == 2
+    assert any("again later, 2 side by side" in heard for heard in board.heard)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")

@@ -95,10 +95,10 @@ def test_the_learning_rate_falls_with_each_epoch_that_is_no_better(monkeypatch: 
 
     monkeypatch.setattr(loop.Session, "epoch", spy)
     monkeypatch.setattr(loop, "examine", Scripted(5.0, 4.0, 5.0, 6.0, 6.0, 7.0, 1.0))
-    fit(make_dataset(1), make_config(epochs=7, patience=2, learning_rate=0.1, decay=0.5))
+    fit(make_dataset(1), make_config(epochs=7, patience=2, learning_rate=0.1, rate_decay=0.5))
     assert rates == [0.1, 0.1, 0.1, 0.05, 0.05, 0.025, 0.025]
     rates.clear()
-    fit(without_validation(), make_config(epochs=3, learning_rate=0.1, decay=0.5))
+    fit(without_validation(), make_config(epochs=3, learning_rate=0.1, rate_decay=0.5))
     assert rates == [0.1, 0.1, 0.1], "nothing tells whether an epoch is better"
 
 

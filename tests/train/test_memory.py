@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from conftest import N, make_timeline
-from tangokg.errors import TrainingError
+from tangokg.errors import MemoryShort, TrainingError
 from tangokg.models.counters import Frequency
 from tangokg.models.tango import Tango, TangoSettings
 from tangokg.train import memory
-from tangokg.train.memory import check_memory, free_bytes, keep_freed_memory, needed_bytes
+from tangokg.train.memory import check_memory, free_bytes, keep_freed_memory, lacks_memory, needed_bytes
 
 CPU = torch.device("cpu")
 
@@ -32,7 +32,7 @@ def test_a_run_that_fits_passes_and_one_byte_less_does_not(monkeypatch: pytest.M
     monkeypatch.setattr(memory, "free_bytes", lambda device: need)
     check_memory(model, timeline, 3, CPU)
     monkeypatch.setattr(memory, "free_bytes", lambda device: need - 1)
-    with pytest.raises(TrainingError, match=r"--set batch_windows=1, now 3.*--set dim"):
+    with pytest.raises(MemoryShort, match=r"--set batch_windows=1, now 3.*--set dim"):
         check_memory(model, timeline, 3, CPU)
     monkeypatch.setattr(memory, "free_bytes", lambda device: None)
     check_memory(model, timeline, 3, CPU)
@@ -49,3 +49,10 @@ def test_free_memory_is_a_number_or_unknown() -> None:
     assert free_bytes(torch.device("meta")) is None
     keep_freed_memory()
     assert torch.ones(1000).sum() == 1000
+
+
+def test_what_says_that_memory_ran_out() -> None:
+    texts = ("CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+    short = [MemoryShort(""), MemoryError(), torch.OutOfMemoryError(), *map(RuntimeError, texts)]
+    assert all(map(lacks_memory, short))
+    assert not any(map(lacks_memory, [TrainingError("out of memory"), RuntimeError("no luck"), ValueError()]))

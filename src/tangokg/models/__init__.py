@@ -59,19 +59,19 @@ MODELS: dict[str, Recipe] = {
         "DistMult on the training facts without their times",
         DistMultSettings(),
         StaticDistMult,
-        {"batch_queries": 1024, "learning_rate": 3e-3, "clip": 0.0, "patience": 10},
+        {"batch_queries": 1024, "learning_rate": 3e-3, "clip": 0.0},
     ),
     "tucker": Recipe(
         "TuckER on the training facts without their times",
         TuckERSettings(),
         StaticTuckER,
-        {"batch_queries": 1024, "learning_rate": 3e-3, "clip": 0.0, "patience": 10},
+        {"batch_queries": 1024, "learning_rate": 3e-3, "clip": 0.0},
     ),
     "compgcn": Recipe(
         "CompGCN: a convolution over the graph of all training facts, without their times",
         CompGCNSettings(),
         CompGCN,
-        {"batch_queries": 1024, "learning_rate": 1e-3, "clip": 0.0, "patience": 10},
+        {"batch_queries": 1024, "learning_rate": 3e-3, "clip": 0.0},
     ),
     "ttranse": Recipe(
         "TTransE: a vector for each time beside those of entities and relations",

@@ -28,7 +28,7 @@ AT_ONCE = 2_048  # queries whose feature maps exist together in evaluation
 
 @dataclass(frozen=True)
 class CompGCNSettings:
-    """Settings of CompGCN: its authors' best."""
+    """Settings of CompGCN: its authors' best, but for the loss (bce there) and three dropouts (0.3)."""
 
     dim: int = 200  # D, size of the states
     first_dim: int = 100  # of the embeddings that the first layer starts from
@@ -38,10 +38,10 @@ class CompGCNSettings:
     filters: int = 200  # of ConvE
     kernel: int = 7  # width and height of a filter
     dropout: float = 0.1  # on the sums of messages
-    dropout_states: float = 0.3  # after each layer
-    dropout_features: float = 0.3  # on the feature maps of ConvE
-    dropout_query: float = 0.3  # on what ConvE makes of them
-    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; bce-asked, ce (softmax): the answer
+    dropout_states: float = 0.1  # after each layer
+    dropout_features: float = 0.1  # on the feature maps of ConvE
+    dropout_query: float = 0.1  # on what ConvE makes of them
+    loss: str = "bce-asked"  # true is with bce all that stood with (s, r) in training; bce-asked, ce: the answer
     smoothing: float = 0.1  # of the targets of both bce; 0: none
 
     def __post_init__(self) -> None:
@@ -188,6 +188,10 @@ class CompGCN(Static):
     drops the messages of entities that are never one; here it is how many hear of o, and all messages count. A pair
     (s, r) is asked as often as it has facts; in their program once an epoch. The graph is that of training for good:
     it gives the same answers at all times, and a name of later has the mean state.
+
+    The last normalisation of ConvE begins with the weights :math:`D^{-1/2}`, theirs with 1. States have the size 1, so
+    first scores would be as large as :math:`\sqrt D`, which a binary loss of N candidates has to lower first. With 100
+    dimensions the validation MRR after one epoch, on some of its snapshots, was 6 on ICEWS14s (bce), and is so 19.
     """
 
     rows: ClassVar = {**Static.rows, "bias": "entity"}
@@ -200,7 +204,9 @@ class CompGCN(Static):
         own = settings
         if own.decoder == "conve":
             rates = own.dropout_features, own.dropout_query
-            decoder: Decoder = ConvE(own.dim, own.filters, own.kernel, rates, generator)
+            conve = ConvE(own.dim, own.filters, own.kernel, rates, generator)
+            nn.init.constant_(conve.norm_query.weight, own.dim**-0.5)  # theirs begins at 1: see above
+            decoder: Decoder = conve
         else:
             decoder = DistMult(own.dim, 0.0, generator)
         super().__init__(own.first_dim, decoder, own.loss, own.smoothing, train, generator)

@@ -41,9 +41,7 @@ class DistMultSettings:
     dim: int = 200  # D, size of the embeddings
     init_size: float = 0.0  # standard deviation of first weights; 0: Xavier's, which is less the more rows there are
     dropout: float = 0.2  # on the product of subject and relation
-    loss: str = (
-        "bce-asked"  # bce: all that stood with (s, r) in training is true; bce-asked, ce (softmax): the asked fact
-    )
+    loss: str = "bce-asked"  # true is with bce all that stood with (s, r) in training; bce-asked, ce: the answer
     smoothing: float = 0.1  # of the targets of both bce; 0: none
 
     def __post_init__(self) -> None:
@@ -52,13 +50,13 @@ class DistMultSettings:
 
 @dataclass(frozen=True)
 class TuckERSettings:
-    """Settings of the static TuckER: its authors' for FB15k-237."""
+    """Settings of the static TuckER: its authors' for FB15k-237, but for the loss (bce there)."""
 
     dim: int = 200  # D, size of the embeddings of entities and of relations
     dropout_subject: float = 0.3  # on the normalised subject
     dropout_matrix: float = 0.4  # on the matrix that the core and the relation make, one for each query
     dropout_query: float = 0.5  # on the normalised product of the two
-    loss: str = "bce"  # bce: all that stood with (s, r) in training is true; bce-asked, ce (softmax): the answer
+    loss: str = "ce"  # true is with bce all that stood with (s, r) in training; bce-asked, ce: the answer
     smoothing: float = 0.1  # of the targets of both bce; 0: none
 
     def __post_init__(self) -> None:

@@ -44,7 +44,8 @@ class TangoSettings:
     reach: float = 0.0  # intervals are followed for this many longest training gaps; 0: to their end, as in the paper
     dropout: float = 0.4  # on aggregated messages and in the decoder; paper: 0.3
     identity: bool = False  # the state itself is part of its derivative; paper: it is
-    normalise: bool = False  # states of length 1 at the start and after each interval; paper: not
+    normalise: bool = False  # states of one length at the start and after each interval; paper: not
+    length: float = 1.0  # of states that are normalised
     unseen: str = "edges"  # what training never saw starts from its edges, or from its own row (paper: own)
     newcomers: float = 0.0  # share of entities that a training step treats as newcomers; paper: none
     copying: bool = False  # logits for what stood with (s, r) before; paper: not
@@ -67,6 +68,8 @@ class TangoSettings:
         for name in ("dropout", "newcomers"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
+        if self.length <= 0:
+            raise ConfigError(f"length must be positive, found {self.length}.")
         for name in ("step_time", "transition", "reach"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
@@ -158,9 +161,9 @@ class Tango(Model):
             block = captured.build(moving)
         else:
             block = self._block(timeline, moving)
-        start, base = take_rows(self._of_length_one(table), block.entity)  # (M, D), (N, D)
+        start, base = take_rows(self._of_one_length(table), block.entity)  # (M, D), (N, D)
         if new is not None:
-            start = start.index_copy(0, torch.searchsorted(block.key, new.key), self._of_length_one(new.state))
+            start = start.index_copy(0, torch.searchsorted(block.key, new.key), self._of_one_length(new.state))
         z, factor = start, start.new_ones(len(block))
         if self.settings.ode:
             masks = self.derivative.draw_masks(block.intervals, relations, generator)
@@ -221,12 +224,12 @@ class Tango(Model):
             touched, grown = moved.split([len(interval.rows), len(block)])
             grown = grown[:, 0].detach()  # (W,)
             z = (z * grown.index_select(0, block.window)[:, None]).index_copy(0, interval.rows, touched)
-            z, factor = self._of_length_one(z), factor * grown
+            z, factor = self._of_one_length(z), factor * grown
         return z, torch.ones_like(factor) if self.settings.normalise else factor
 
-    def _of_length_one(self, h: Tensor) -> Tensor:
-        """States as they are, or scaled to length 1 where the settings say so."""
-        return normalize(h) if self.settings.normalise else h
+    def _of_one_length(self, h: Tensor) -> Tensor:
+        """States as they are, or scaled to one length where the settings say so."""
+        return self.settings.length * normalize(h) if self.settings.normalise else h
 
     def _known_entities(self, num_entities: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor | None]:
         """Embeddings, and which entities are known by theirs (None: all).

@@ -24,6 +24,7 @@ from tangokg.train.checkpoint import write_atomically
 from tangokg.train.signals import stopping
 
 OUT_OF_TIME = 75  # exit status of a worker whose time was over: a checkpoint is kept
+OUT_OF_MEMORY = 76  # of one that did not find enough memory: beside fewer others it may
 LOOK = 0.2  # seconds between two looks at the workers
 GRACE = 30.0  # seconds beyond the budget after which a worker that does not end by itself is told to
 STOPPING = 60.0  # seconds that a worker gets to write its checkpoint
@@ -192,7 +193,10 @@ def side_by_side(
     keep: Keep,
     command: Callable[[Path], list[str]] = worker_command,
 ) -> Outcome:
-    """``workers`` runs at a time, each in a process of its own; whatever ends this one stops them with checkpoints."""
+    """``workers`` runs at a time, each in a process of its own; whatever ends this one stops them with checkpoints.
+
+    Where a run finds too little memory beside the others, fewer go side by side from then on, and it is made again.
+    """
     outcome, left = Outcome(), list(jobs)
     running: list[_Worker] = []
     try:
@@ -212,9 +216,15 @@ def side_by_side(
                     break
                 for worker in running:
                     board.look(worker.job, worker.log(work))
+                others = len(running) - 1
                 for worker in [w for w in running if w.process.poll() is not None]:
                     running.remove(worker)
-                    _settle(worker, work, outcome, board, keep)
+                    if worker.process.returncode == OUT_OF_MEMORY and others:
+                        left.insert(0, worker.job)
+                        workers = min(others, workers)
+                        board.end(worker.job, f"again later, {workers} side by side: memory was short")
+                    else:
+                        _settle(worker, work, outcome, board, keep)
     finally:
         _stop(running, board)
     outcome.waiting += left

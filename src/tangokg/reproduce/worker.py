@@ -11,9 +11,10 @@ from pathlib import Path
 
 from tangokg.errors import TangoError
 from tangokg.reproduce.measure import OutOfTime
-from tangokg.reproduce.pool import OUT_OF_TIME, in_a_line
+from tangokg.reproduce.pool import OUT_OF_MEMORY, OUT_OF_TIME, in_a_line
 from tangokg.reproduce.runs import Job, Until, make_result
 from tangokg.train.checkpoint import write_atomically
+from tangokg.train.memory import lacks_memory
 
 
 def main(order: Path) -> int:
@@ -31,11 +32,11 @@ def main(order: Path) -> int:
         return OUT_OF_TIME
     except TangoError as error:
         sys.stderr.write(f"error: {error}\n")
-        return int(getattr(error, "status", 2))
+        return OUT_OF_MEMORY if lacks_memory(error) else int(getattr(error, "status", 2))
     except Exception as error:  # the last line is what people are told; the rest stays in the file of messages
         traceback.print_exc()
         sys.stderr.write(f"error: {in_a_line(error)}\n")
-        return 1
+        return OUT_OF_MEMORY if lacks_memory(error) else 1
     write_atomically(order.with_suffix(".result.json"), json.dumps(result).encode())
     return 0
 

@@ -217,7 +217,7 @@ class Session:
         """Of the epoch under way."""
         marks = [row["valid_mrr"] for row in self.progress.log if "valid_mrr" in row]
         behind = sum(marks[i] <= max(marks[:i]) for i in range(max(1, self.settings.patience), len(marks)))
-        return self.settings.learning_rate * self.settings.decay**behind
+        return self.settings.learning_rate * self.settings.rate_decay**behind
 
     def epoch(self, asked: Callable[[], int]) -> None:
         """What is left of an epoch, step by step."""

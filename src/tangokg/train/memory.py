@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from tangokg.errors import TrainingError
+from tangokg.errors import MemoryShort
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 
@@ -39,11 +39,19 @@ def check_memory(
     """Raise before the run where it cannot fit, with what to change."""
     need, free = needed_bytes(model, timeline, batch_windows, batch_queries), free_bytes(device)
     if free is not None and need > free:
-        raise TrainingError(
+        raise MemoryShort(
             f"this run needs about {need / 2**30:.1f} GiB on {device}, and {free / 2**30:.1f} GiB are free. "
             f"Take fewer windows a step (--set batch_windows=1, now {batch_windows}), a smaller state "
             f"(--set dim=100), or a coarser time unit, so that a snapshot holds fewer facts at once."
         )
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error, of ours, of Python or of a GPU's libraries, says that memory ran out."""
+    if isinstance(error, (MemoryShort, MemoryError, torch.OutOfMemoryError)):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "alloc_failed" in text)
 
 
 def keep_freed_memory() -> None:

@@ -26,9 +26,7 @@ class TrainSettings:
     epochs: int = 100  # at most
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
     learning_rate: float = 0.0  # of Adam; 0: 0.001 for one or two windows a step, 0.002 for more
-    decay: float = (
-        0.5  # of the learning rate, by each epoch without a better validation MRR, the first (patience) apart
-    )
+    rate_decay: float = 0.5  # factor of the learning rate after an epoch that is no better; not in the first (patience)
     batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, up to 10,000 queries on a GPU
     batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
@@ -52,8 +50,8 @@ class TrainSettings:
         ):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
-        if not 0 < self.decay <= 1:
-            raise ConfigError(f"decay must lie in (0, 1], found {self.decay}.")
+        if not 0 < self.rate_decay <= 1:
+            raise ConfigError(f"rate_decay must lie in (0, 1], found {self.rate_decay}.")
         choices = {"device": DEVICES, "precision": PRECISIONS}
         for name, known in choices.items():
             if (value := getattr(self, name)) not in known:
