@@ -1,4 +1,4 @@
-"""CompGCN: where its scores begin."""
+"""CompGCN: where its scores begin, and the same on a GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from conftest import make_timeline
 from tangokg.models import MODELS
-from tangokg.models.compgcn import CompGCN
+from tangokg.models.compgcn import COMPOSITIONS, CompGCN
 from tangokg.snapshots.windows import queries_at
 
 
@@ -25,3 +25,20 @@ def test_first_scores_are_near_the_bias_however_many_dimensions(decoder: str, di
     queries = queries_at(timeline, torch.arange(1, 9))
     scores = model._scores(model.tables(None), queries, None)
     assert (scores - model.bias).std() < 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_states_and_gradients_on_a_gpu_are_those_of_a_cpu(composition: str) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        settings = replace(MODELS["compgcn"].settings, dim=20, first_dim=10, filters=4, composition=composition)
+        model = MODELS["compgcn"].build(settings, make_timeline(2), torch.Generator().manual_seed(3)).to(device).train()
+        assert isinstance(model, CompGCN)
+        tables = model.tables(None)
+        tables.h.square().sum().add(tables.h_rel.square().sum()).backward()
+        gradients = {name: p.grad.cpu() for name, p in model.named_parameters() if p.grad is not None}
+        found.append({"h": tables.h.detach().cpu(), "h_rel": tables.h_rel.detach().cpu(), **gradients})
+    assert found[0].keys() == found[1].keys()
+    for name, expected in found[0].items():
+        assert torch.allclose(found[1][name], expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max())), name
