@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import numpy as np
-
 from tangokg.config import parse_assignment, unknown_setting
 from tangokg.errors import ConfigError, RunError, nearest, offer
 from tangokg.models import MODELS
@@ -33,7 +31,7 @@ class Entry:
 
     def check(self, dataset: Dataset) -> None:
         """A run that is there must be of the same facts in the same parts."""
-        if self.there and not same_facts(RunFolder(self.path).dataset(), dataset):
+        if self.there and not dataset.same_facts(RunFolder(self.path).dataset()):
             raise RunError(f"{self.path} was made with other data than these: leave it out, or choose another --out.")
 
 
@@ -104,11 +102,3 @@ def own_settings(names: Sequence[str], assignments: Sequence[str]) -> dict[str, 
         for name in having:
             own[name].append(text)
     return own
-
-
-def same_facts(a: Dataset, b: Dataset) -> bool:
-    """The same names, clock and facts, in the same parts."""
-    parts = [{name: part for name, part in data.parts.items() if len(part)} for data in (a, b)]
-    return (a.vocab, a.clock, parts[0].keys()) == (b.vocab, b.clock, parts[1].keys()) and all(
-        np.array_equal(getattr(parts[0][n], c), getattr(parts[1][n], c)) for n in parts[0] for c in "srot"
-    )

@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from tangokg.config import unknown_setting
@@ -122,7 +121,7 @@ def _open(
         if folder.config() != config:
             other = _differences(folder.config(), config)
             raise RunError(f"{folder.path} was made with other settings ({other}); take the same, or use --overwrite.")
-        if not _same(folder.dataset(), dataset):
+        if not dataset.same_facts(folder.dataset()):
             raise RunError(f"{folder.path} was made with other data; resume with the same, or use --overwrite.")
         return folder
     folder.claim(overwrite)
@@ -140,14 +139,6 @@ def _differences(there: RunConfig, here: RunConfig) -> str:
         f"{key}: {flat[0].get(key)} there, {flat[1].get(key)} here"
         for key in dict.fromkeys([*flat[0], *flat[1]])
         if flat[0].get(key) != flat[1].get(key)
-    )
-
-
-def _same(a: Dataset, b: Dataset) -> bool:
-    """The same names, clock and facts, in the same parts."""
-    parts = [{name: part for name, part in data.parts.items() if len(part)} for data in (a, b)]
-    return (a.vocab, a.clock, parts[0].keys()) == (b.vocab, b.clock, parts[1].keys()) and all(
-        np.array_equal(getattr(parts[0][n], c), getattr(parts[1][n], c)) for n in parts[0] for c in "srot"
     )
 
 

@@ -89,6 +89,13 @@ class Dataset:
     def clock(self) -> Clock:
         return self.train.clock
 
+    def same_facts(self, other: Dataset) -> bool:
+        """Whether another set has the same names, clock and facts, in the same parts."""
+        own, others = ({name: part for name, part in data.parts.items() if len(part)} for data in (self, other))
+        return (self.vocab, self.clock, own.keys()) == (other.vocab, other.clock, others.keys()) and all(
+            np.array_equal(getattr(own[name], c), getattr(others[name], c)) for name in own for c in "srot"
+        )
+
     @property
     def parts(self) -> dict[str, Quadruples]:
         """All that is there, in time order, by name."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tangokg.reproduce.cells import FORMS, WITHOUT, Cell, Table, find_table
 from tangokg.reproduce.inputs import NONE, Counts, best_settings, set_statistics
 from tangokg.reproduce.paper import Published, published
-from tangokg.reproduce.presets import BY_SEARCH, TIME_SCALE, experiments, paper_step_time
+from tangokg.reproduce.presets import BY_SEARCH, NORMALISATION, TIME_SCALE, experiments, paper_step_time
 from tangokg.reproduce.store import Results, Value
 
 MISSING, LATER = "missing", "later"
@@ -187,7 +187,7 @@ def _misprints(table: Table) -> list[str]:
 
 
 def _departures(table: Table) -> list[str]:
-    """What the paper form of a table departs in, each once; the time scale set by set."""
+    """What the paper form of a table departs in, each once; time scale and normalisation set by set."""
     configs = list(dict.fromkeys(cell.config for cell in table.cells if cell.form == "paper form"))
     if not configs or table.name in ("dynamics", "differences"):
         return []
@@ -196,6 +196,8 @@ def _departures(table: Table) -> list[str]:
     steps = {e.data: (e.settings["step_time"], paper_step_time(e.data)) for e in of if TIME_SCALE in e.departures}
     scales = ", ".join(f"{data} {ours:g} for {paper:.1g}" for data, (ours, paper) in steps.items())
     texts = {TIME_SCALE: f"{TIME_SCALE} (solver time of a step, {scales})", BY_SEARCH[0]: f"{BY_SEARCH[0]} and"}
+    scaled = dict.fromkeys(f"{e.row} on {e.data}" for e in of if NORMALISATION in e.departures)
+    texts[NORMALISATION] = f"{NORMALISATION} (states of one length, {', '.join(scaled)})"
     texts[BY_SEARCH[1]] = f"{BY_SEARCH[1]} by search on validation, as the paper does not say"
     told = "; ".join(texts.get(name, name) for name in named).replace("and; ", "and ")
     return [f"Paper form departs from the paper in: {told}."]
