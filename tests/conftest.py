@@ -81,12 +81,12 @@ def equal(a: Tensor, b: Tensor, tolerance: float = 1e-10) -> bool:
     return a.shape == b.shape and bool(torch.allclose(a, b, rtol=0, atol=tolerance))
 
 
-def make_forecaster(name: str = "tango", dataset: Dataset | None = None) -> Forecaster:
+def make_forecaster(name: str = "tango", dataset: Dataset | None = None, **more: Any) -> Forecaster:
     """A small model of this name with its first weights, settled, in float64."""
     dataset = make_dataset(1) if dataset is None else dataset
     settings, train = MODELS[name].settings, build_timeline(dataset.train)
     small = {"dim": 5, "history": 3, "step_time": 0.4, "dropout": 0.2}
-    settings = replace(settings, **{key: value for key, value in small.items() if hasattr(settings, key)})
+    settings = replace(settings, **{key: value for key, value in small.items() if hasattr(settings, key)}, **more)
     model = MODELS[name].build(settings, train, torch.Generator().manual_seed(2)).double()
     model.settle(train)
     return Forecaster(model, dataset, RunConfig(name, settings, TrainSettings(device="cpu", precision="64-true")))

@@ -154,7 +154,7 @@ def test_the_time_is_one_usual_gap_after_the_last_fact_unless_given() -> None:
 
 def test_a_time_so_far_away_that_the_state_overflows_is_an_error() -> None:
     with pytest.raises(DataError, match=r"too far beyond the last fact, \d+.*Ask for an earlier time"):
-        make_forecaster("tango-tucker").forecast("e0", "r0", at=1e90)
+        make_forecaster("tango-tucker", reach=0.0).forecast("e0", "r0", at=1e90)
 
 
 def test_a_forecast_is_plain_values_and_readable_text() -> None:

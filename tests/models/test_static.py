@@ -114,7 +114,7 @@ def test_scores_of_distmult_and_tucker_one_query_at_a_time() -> None:
     timeline, queries = make_timeline(2), all_queries(1)
     generator = torch.Generator().manual_seed(1)
     distmult = StaticDistMult(DistMultSettings(dim=4), timeline, generator).double().eval()
-    tucker = StaticTuckER(TuckERSettings(dim=4), timeline, generator).double().eval()
+    tucker = StaticTuckER(TuckERSettings(dim=4, loss="bce"), timeline, generator).double().eval()
     core: Any = tucker.decoder.core
     of_distmult: Any = distmult.bias
     of_tucker: Any = tucker.bias

@@ -63,6 +63,7 @@ class Dense:
             return h
         for j in range(max(0, known - settings.history), known):
             dt = (times[j + 1] if j + 1 < known else t) - times[j]
+            dt = min(dt, settings.reach * float(self.model.longest_gap)) if settings.reach else dt
             dt *= settings.step_time / float(self.model.gap) / steps
             change = min(j + 1, known - 1) if settings.transition_of == "next" else j
             for _ in range(steps):

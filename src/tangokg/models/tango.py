@@ -41,7 +41,7 @@ class TangoSettings:
     transition: float = 1.0  # w, weight of the transition layer; 0 leaves it out
     transition_of: str = "start"  # T of the snapshot that an interval starts at, or of the next (the last again)
     step_time: float = 1.0  # solver time of the median gap between training snapshots; paper: scale / number of steps
-    reach: float = 0.0  # intervals are followed for this many longest training gaps; 0: to their end, as in the paper
+    reach: float = 1.0  # intervals are followed for this many longest training gaps; 0: to their end, as in the paper
     dropout: float = 0.4  # on aggregated messages and in the decoder; paper: 0.3
     identity: bool = False  # the state itself is part of its derivative; paper: it is
     normalise: bool = False  # states of one length at the start and after each interval; paper: not
