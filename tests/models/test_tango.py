@@ -404,6 +404,8 @@ def test_evaluating_first_does_not_spoil_training() -> None:
         ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), found 1.0"),
         ({"step_time": -1.0}, "must not be negative"),
         ({"transition": -1.0}, "must not be negative"),
+        ({"reach": -1.0}, "must not be negative"),
+        ({"length": 0.0}, "length must be positive, found 0.0"),
         ({"graphs": "others"}, "graphs 'others' is unknown; choose one of own, other"),
         ({"transition_of": "last"}, "transition_of 'last' is unknown; choose one of start, next"),
         ({"solver": "rk5"}, "solver = 'rk5' is unknown"),

@@ -161,7 +161,7 @@ def test_runs_side_by_side_end_each_in_its_way(tmp_path: Path, monkeypatch: pyte
 def test_a_run_that_found_too_little_memory_beside_others_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seed 5 needs to be alone, where seed 8 is never satisfied; 6 and 7 last until 5 has given up."""
+    """Seed 5 fails once, seed 8 always; 6 and 7 last until 5 has failed."""
     monkeypatch.setattr(pool, "LOOK", 0.02)
     board, kept = Quiet(), []
     jobs = [a_job(seed) for seed in (6, 7, 5, 0, 8)]

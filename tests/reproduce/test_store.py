@@ -40,10 +40,14 @@ def test_results_of_other_settings_are_set_aside() -> None:
     faster = made_up(experiments()["paper-tucker/ICEWS14s"])
     faster["config"]["train"] |= {"learning_rate": 0.5, "device": "abacus"}
     results.add("paper-tucker/ICEWS14s", faster, "a third")
+    older = made_up(experiments()["paper-tucker/ICEWS14s"])
+    del older["config"]["train"]["rate_decay"]
+    results.add("paper-tucker/ICEWS14s", older, "an old one")
     results.add("paper-tucker/NOWHERE", a_result(), "that file")
     assert not results.found
     assert "dim 7 instead of 200" in results.stale["this file"]
     assert results.stale["a third"] == "learning_rate 0.5 instead of 0.001"
+    assert results.stale["an old one"] == "rate_decay 1.0 instead of 0.5"
     assert "no preset" in results.stale["that file"]
 
 

@@ -74,6 +74,8 @@ def test_a_tableau_is_consistent(name: str) -> None:
     assert sum(tableau.b) == pytest.approx(1.0)
     assert [sum(row) for row in tableau.a] == pytest.approx(list(tableau.c))
     assert [len(row) for row in tableau.a] == list(range(len(tableau.b)))
+    for i, weight in enumerate(tableau.b):
+        assert weight or any(row[i] for row in tableau.a[i + 1 :]), f"nothing uses stage {i}"
 
 
 @pytest.mark.parametrize(("t0", "t1"), [(0.0, 1.5), (1.5, 0.3)])

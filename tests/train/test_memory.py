@@ -53,6 +53,8 @@ def test_free_memory_is_a_number_or_unknown() -> None:
 
 def test_what_says_that_memory_ran_out() -> None:
     texts = ("CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
-    short = [MemoryShort(""), MemoryError(), torch.OutOfMemoryError(), *map(RuntimeError, texts)]
+    with pytest.raises(RuntimeError) as too_much:
+        torch.empty(2**50, dtype=torch.float64)
+    short = [too_much.value, MemoryShort(""), MemoryError(), torch.OutOfMemoryError(), *map(RuntimeError, texts)]
     assert all(map(lacks_memory, short))
     assert not any(map(lacks_memory, [TrainingError("out of memory"), RuntimeError("no luck"), ValueError()]))

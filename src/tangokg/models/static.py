@@ -225,8 +225,9 @@ class StaticTuckER(Static):
     .. math:: x_o = \mathrm{BN}\big(\mathrm{BN}(e_s)^\top (\mathcal W \times_2 w_r)\big) \cdot e_o + b
 
     Balazevic, Allen and Hospedales, 2019, *TuckER: tensor factorization for knowledge graph completion*, with its
-    authors' first weights, normalisations, three dropouts and smoothed targets. A pair (s, r) is asked as often as it
-    has facts; in their program once an epoch. It gives the same answers at all times.
+    authors' first weights, normalisations and three dropouts; with the loss bce also their smoothed targets, and b,
+    which ce has not. A pair (s, r) is asked as often as it has facts; in their program once an epoch. It gives the same
+    answers at all times.
     """
 
     def __init__(self, settings: TuckERSettings, train: Timeline, generator: torch.Generator) -> None:

@@ -24,7 +24,7 @@ from tangokg.train.checkpoint import write_atomically
 from tangokg.train.signals import stopping
 
 OUT_OF_TIME = 75  # exit status of a worker whose time was over: a checkpoint is kept
-OUT_OF_MEMORY = 76  # of one that did not find enough memory: beside fewer others it may
+OUT_OF_MEMORY = 76  # of one that did not find enough memory: beside fewer others it may; -9: a system had none left
 LOOK = 0.2  # seconds between two looks at the workers
 GRACE = 30.0  # seconds beyond the budget after which a worker that does not end by itself is told to
 STOPPING = 60.0  # seconds that a worker gets to write its checkpoint
@@ -219,7 +219,7 @@ def side_by_side(
                 others = len(running) - 1
                 for worker in [w for w in running if w.process.poll() is not None]:
                     running.remove(worker)
-                    if worker.process.returncode == OUT_OF_MEMORY and others:
+                    if worker.process.returncode in (OUT_OF_MEMORY, -9) and others:
                         left.insert(0, worker.job)
                         workers = min(others, workers)
                         board.end(worker.job, f"again later, {workers} side by side: memory was short")

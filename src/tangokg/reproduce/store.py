@@ -71,6 +71,9 @@ def at(result: Result, *keys: str) -> Any:
     return found
 
 
+BEFORE: dict[str, dict[str, Any]] = {"train": {"rate_decay": 1.0}}  # of results older than the setting
+
+
 def differences(experiment: Experiment, result: Result) -> str:
     """In which settings a result departs from its preset; "" where it does not."""
     tables = {"settings": dict(experiment.settings), "train": dict(experiment.train)}
@@ -79,7 +82,7 @@ def differences(experiment: Experiment, result: Result) -> str:
     other += [] if result["dataset"] == experiment.data else [f"data set {result['dataset']}"]
     chosen = {"train": {key: wanted["train"][key] for key in experiment.train}}  # the rest is the machine's concern
     for table, values in ({"settings": wanted.get("settings", {})} | chosen).items():
-        for key, value in result["config"].get(table, {}).items():
+        for key, value in (BEFORE.get(table, {}) | result["config"].get(table, {})).items():
             if values.get(key, value) not in (value, ""):  # "" is left to the data
                 other.append(f"{key} {value} instead of {values[key]}")
     return ", ".join(other)

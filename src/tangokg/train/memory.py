@@ -12,6 +12,8 @@ from tangokg.errors import MemoryShort
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 
+SIGNS = ("out of memory", "alloc_failed", "can't allocate memory", "not enough memory")  # the last on Windows
+
 
 def needed_bytes(model: Model, timeline: Timeline, batch_windows: int, batch_queries: int = 0) -> int:
     """Weights, gradients, two moments and the best weights; the scores of the largest step, held twice."""
@@ -47,11 +49,11 @@ def check_memory(
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether an error, of ours, of Python or of a GPU's libraries, says that memory ran out."""
+    """Whether an error, of ours, of Python, of torch or of a GPU's libraries, says that memory ran out."""
     if isinstance(error, (MemoryShort, MemoryError, torch.OutOfMemoryError)):
         return True
     text = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "alloc_failed" in text)
+    return isinstance(error, RuntimeError) and any(sign in text for sign in SIGNS)
 
 
 def keep_freed_memory() -> None:
