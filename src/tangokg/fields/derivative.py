@@ -108,7 +108,7 @@ class Derivative(nn.Module):
         h_rel: Tensor,
         time_unit: float | Tensor,
         masks: tuple[Tensor, ...] = (),
-        longest: float | Tensor = torch.inf,
+        longest: Tensor | None = None,
         tensors: tuple[Tensor, ...] | None = None,
     ) -> TangoField | FusedField:
         """The field of one interval; ``h_rel`` is (2R, D), ``time_unit`` the solver time of one unit of the data's, and
@@ -117,8 +117,7 @@ class Derivative(nn.Module):
         ``masks``, of :meth:`share_masks`, are the dropout on the aggregated messages, constant along the interval;
         ``tensors``, shaped as :meth:`tensors`, stand in for the parameters.
         """
-        endless = isinstance(longest, float) and longest == torch.inf
-        dt = graph.dt if endless else graph.dt.clamp(max=longest)
+        dt = graph.dt if longest is None else graph.dt.clamp(max=longest)
         dt = torch.mul(dt, time_unit, out=h_rel.new_empty(len(dt)))[:, None]
         *weights, deltas, w_trans = self.tensors() if tensors is None else tensors
         if h_rel.is_cuda if self.fused is None else self.fused:

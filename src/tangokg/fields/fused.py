@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from tangokg.fields.records import Back, Recorded, Tape, evaluate_with_gradient
@@ -47,5 +48,11 @@ class FusedField(Recorded):
     def send_back(self, layer: int, h: Tensor, of_sums: Tensor, of_z: Tensor, back: Back) -> None:
         add_products(of_z, ("o", of_sums), ("r", self.relations), "s", self.edges(layer))
 
-    def collect(self, layer: int, h: Tensor, of_sums: Tensor, back: Back) -> None:
-        add_products(back.others[0], ("s", h), ("o", of_sums), "r", self.edges(layer))
+    def gradients(self, tape: Tape, back: Back) -> tuple[Tensor, ...]:
+        """Of weights and relations from all evaluations at once."""
+        both = zip(self.by_layer(tape.sums), self.by_layer(back.sums), strict=True)
+        for layer, (sums, of_sums) in enumerate(both):
+            slopes = back.updates[:, layer].transpose(1, 2)  # (n, D, objects)
+            torch.sum(torch.bmm(slopes, sums[:, : self.graph.num_objects]), 0, out=back.weights[layer])
+            add_products(back.others[0], ("s", tape.before(layer)), ("o", of_sums), "r", self.edges(layer))
+        return super().gradients(tape, back)

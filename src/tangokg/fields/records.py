@@ -74,10 +74,6 @@ class Recorded(ABC):
     def send_back(self, layer: int, h: Tensor, of_sums: Tensor, of_z: Tensor, back: Back) -> None:
         """Add the gradient of h for that of its sums to ``of_z``; that of :meth:`others` now, or all at once."""
 
-    def collect(self, layer: int, h: Tensor, of_sums: Tensor, back: Back) -> None:
-        """Add the gradient of :meth:`others` in a layer, from all evaluations: h and sums are (n, .., D)."""
-        raise NotImplementedError
-
     def mask(self, layer: int) -> Tensor | None:
         return self.masks[layer] if self.masks else None
 
@@ -136,12 +132,6 @@ class Recorded(ABC):
 
     def gradients(self, tape: Tape, back: Back) -> tuple[Tensor, ...]:
         """Those of :meth:`tensors`, after all evaluations were pulled back."""
-        if self.at_once:
-            sums, of_sums, objects = self.by_layer(tape.sums), self.by_layer(back.sums), self.graph.num_objects
-            for layer, of_weight in enumerate(back.weights):
-                slopes = back.updates[:, layer].transpose(1, 2)  # (n, D, objects)
-                torch.sum(torch.bmm(slopes, sums[layer][:, :objects]), 0, out=of_weight)
-                self.collect(layer, tape.before(layer), of_sums[layer], back)
         return (*back.weights, back.deltas, back.w_trans, *back.others)
 
 

@@ -41,20 +41,19 @@ def add_products(out: Tensor, x: tuple[str, Tensor], y: tuple[str, Tensor], to: 
     ``x``, ``y`` and ``to`` name the end, one of s, r, o, by which their rows are taken. Where x and y are n tables,
     (n, .., D), the sum is over all of them.
     """
+    (end_x, xs), (end_y, ys) = x, y
+    if xs.dim() == 2:
+        xs, ys = xs[None], ys[None]
     kernel = serves(out) and bool(edges.by)
-    tables = x[1].dim() == 3
-    if tables and not kernel:
-        for each in zip(x[1], y[1], strict=True):
-            add_products(out, (x[0], each[0]), (y[0], each[1]), to, edges)
-        return out
     edges = edges.by[ENDS[to]] if kernel else edges
-    i, j, k = (getattr(edges, name) for name in (x[0], y[0], to))
+    i, j, k = (getattr(edges, end) for end in (end_x, end_y, to))
     if kernel:
-        many = (x[1], y[1]) if tables else (x[1][None], y[1][None])
-        kernels.add_products(out, *many, i, j, k, edges.weight)
+        kernels.add_products(out, xs, ys, i, j, k, edges.weight)
         return out
-    product = x[1].index_select(0, i) * y[1].index_select(0, j)  # (E, D)
-    return out.index_add_(0, k, product.mul_(edges.weight[:, None].to(product.dtype)))
+    for one, other in zip(xs, ys, strict=True):
+        product = one.index_select(0, i) * other.index_select(0, j)  # (E, D)
+        out.index_add_(0, k, product.mul_(edges.weight[:, None].to(product.dtype)))
+    return out
 
 
 def weighted_sum(terms: Sequence[tuple[float, Tensor]], out: Tensor | None = None) -> Tensor:

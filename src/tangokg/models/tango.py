@@ -214,7 +214,7 @@ class Tango(Model):
     ) -> tuple[Tensor, Tensor]:
         """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
         method, time_unit = self.settings.method(), self.settings.step_time / self.gap.double()
-        longest = self.settings.reach * self.longest_gap if self.settings.reach else torch.inf
+        longest = self.settings.reach * self.longest_gap if self.settings.reach else None
         factor = z.new_ones(len(block))
         shares = self.derivative.share_masks(masks, block.intervals)
         for interval, own in zip(block.intervals, shares, strict=True):
