@@ -224,7 +224,7 @@ class CompGCN(Static):
         """The graph, on a GPU in the orders of its kernels; derived once for a device."""
         if self._edges is None or self._edges.weight is not self.weight:
             with torch.inference_mode(False):
-                self._edges = in_orders(self.s, self.r, self.o, self.weight)
+                self._edges = Edges.in_orders(self.s, self.r, self.o, self.weight)
         return self._edges
 
     def tables(self, generator: torch.Generator | None) -> Tables:
@@ -243,12 +243,3 @@ def union_of(train: Timeline) -> dict[str, Tensor]:
     back = torch.where(r >= train.num_relations, n, 0)
     hears, told = (torch.bincount(end + back, minlength=2 * n)[end + back] for end in (s, facts.o))  # (F,)
     return {"s": s + back, "r": r, "o": facts.o, "weight": (hears * told).double() ** -0.5}
-
-
-def in_orders(s: Tensor, r: Tensor, o: Tensor, weight: Tensor) -> Edges:
-    """Edges, on a GPU also in the orders, and the bits, that its kernels take."""
-    by = []
-    for end in (s, r, o) if s.is_cuda else ():
-        order = torch.argsort(end, stable=True)
-        by.append(Edges(s[order].int(), r[order].int(), o[order].int(), weight[order].float()))
-    return Edges(s, r, o, weight, tuple(by))

@@ -53,19 +53,12 @@ def find_appearances(timeline: Timeline) -> Appearances:
         entity=entity,
         snapshot=snapshot,
         offset=torch.searchsorted(rows, torch.arange(last + 1, device=rows.device) * n),
-        from_entities=_in_orders(timeline.s, timeline.r, o, weight),
-        from_rows=_in_orders(s, timeline.r, o, weight),
+        from_entities=Edges.in_orders(timeline.s, timeline.r, o, weight),
+        from_rows=Edges.in_orders(s, timeline.r, o, weight),
         key=(entity * (last + 1) + snapshot)[row],
         row=row,
         num_snapshots=last,
     )
-
-
-def _in_orders(s: Tensor, r: Tensor, o: Tensor, weight: Tensor) -> Edges:
-    """The edges; on a GPU also in the three orders that its kernel adds them up in."""
-    orders = [torch.argsort(end, stable=True) for end in (s, r, o)] if s.is_cuda else []
-    by = [Edges(s[order].int(), r[order].int(), o[order].int(), weight[order].float()) for order in orders]
-    return Edges(s, r, o, weight, tuple(by))
 
 
 _APPEARANCES: WeakKeyDictionary[Timeline, Appearances] = WeakKeyDictionary()  # derived; lives as long as the timeline

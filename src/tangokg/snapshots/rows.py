@@ -28,6 +28,13 @@ class Edges:
     def __len__(self) -> int:
         return len(self.s)
 
+    @classmethod
+    def in_orders(cls, s: Tensor, r: Tensor, o: Tensor, weight: Tensor) -> Edges:
+        """The edges; on a GPU also in the orders, and the bits, that its kernels take."""
+        orders = [torch.argsort(end, stable=True) for end in (s, r, o)] if s.is_cuda else []
+        by = [cls(s[order].int(), r[order].int(), o[order].int(), weight[order].float()) for order in orders]
+        return cls(s, r, o, weight, tuple(by))
+
 
 @dataclass(frozen=True, eq=False)
 class ActiveRows:
@@ -75,12 +82,16 @@ def active_rows(timeline: Timeline) -> ActiveRows:
     fill(edges[:, len(j) : -1], j_change, of_change, *changes)
     num_objects = torch.bincount(objects // (2 * n), minlength=len(timeline))
     sizes = torch.stack([offset.diff(), num_objects, timeline.offset.diff(), timeline.change_offset.diff()], 1)
-    by = in_orders(edges, torch.cat([j, j_change + len(timeline)])) if j.is_cuda else edges[:, None, :][:, :0].int()
+    by = (
+        orders_of(edges, torch.cat([j, j_change + len(timeline)]))
+        if j.is_cuda
+        else edges.new_zeros(4, 0, edges.shape[1], dtype=torch.int32)
+    )
     on_host = (x.cpu().numpy() for x in (sizes, sizes.cumsum(0) - sizes))
     return ActiveRows(keys % n, offset, edges[:, None], by, *on_host)
 
 
-def in_orders(edges: Tensor, group: Tensor) -> Tensor:
+def orders_of(edges: Tensor, group: Tensor) -> Tensor:
     """``by`` of :class:`ActiveRows`: edges (4, E + C + 1) with equal s, r or o together in each group (E + C,)."""
     by = torch.zeros(4, 3, edges.shape[1], dtype=torch.int32, device=edges.device)
     for i, end in enumerate((0, 2, 1)):
