@@ -51,6 +51,14 @@ def test_results_of_other_settings_are_set_aside() -> None:
     assert "no preset" in results.stale["that file"]
 
 
+def test_settings_are_kept_to_the_last_digit(tmp_path: Path) -> None:
+    name = "paper-tucker-time-of-paper/ICEWS14s"
+    result = made_up(experiments()[name])
+    path = write_result(tmp_path, name, result)
+    assert read_result(path)["config"] == result["config"]
+    assert not read_results(tmp_path).stale
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -149,9 +149,9 @@ def _write(path: Path, value: Any) -> None:
 
 
 def _rounded(value: Any) -> Any:
-    """Six digits after the point: more than any table shows, and files that stay small."""
+    """Six digits after the point: more than any table shows, and files that stay small. Settings stay as they are."""
     if isinstance(value, Mapping):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {key: item if key == "config" else _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     return round(value, 6) if isinstance(value, float) else value
