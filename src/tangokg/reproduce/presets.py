@@ -63,7 +63,10 @@ FORM: dict[str, Any] = {
     "steps": 1,
 }
 STATIC: tuple[str, ...] = ()  # sets on which the decoder has a static part as well
-NORMALISED = ("ICEWS05-15",)  # sets on which states have length 1, with TuckER: DistMult's scores need their length
+NORMALISED = {  # sets on which states have one length
+    "tucker": ("ICEWS05-15", "ICEWS18"),  # 1: a batch normalisation follows
+    "distmult": ("WIKI", "YAGO"),  # the root of D: nothing else scales its scores
+}
 STEP_TIME = {"ICEWS05-15": 0.1, "ICEWS18": 0.1, "WIKI": 0.9, "YAGO": 0.1, "ICEWS14": 0.1}
 STEPS = {  # windows a step and learning rate, by search on the validation part (docs/tuning.md)
     "ICEWS05-15": (32, 0.002),
@@ -120,7 +123,9 @@ def paper_settings(data: str, decoder: str) -> dict[str, Any]:
     best = published()["settings"]
     own = {key: best.values[key, of, "value"].value for key in ("dim", "layers", "history", "transition", "dropout")}
     own["transition"] = float(own["transition"])
-    own |= {"step_time": STEP_TIME[of], "normalise": of in NORMALISED and decoder == "tucker"}
+    own |= {"step_time": STEP_TIME[of], "normalise": of in NORMALISED[decoder]}
+    if own["normalise"] and decoder == "distmult":
+        own["length"] = round(own["dim"] ** 0.5, 2)
     static = {"static": True} if of in STATIC else {}
     return {"decoder": decoder} | own | FORM | static
 
