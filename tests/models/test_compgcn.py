@@ -40,5 +40,6 @@ def test_states_and_gradients_on_a_gpu_are_those_of_a_cpu(composition: str) -> N
         gradients = {name: p.grad.cpu() for name, p in model.named_parameters() if p.grad is not None}
         found.append({"h": tables.h.detach().cpu(), "h_rel": tables.h_rel.detach().cpu(), **gradients})
     assert found[0].keys() == found[1].keys()
+    size = max(float(expected.abs().max()) for expected in found[0].values())  # a gradient may be zero but for rounding
     for name, expected in found[0].items():
-        assert torch.allclose(found[1][name], expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max())), name
+        assert torch.allclose(found[1][name], expected, rtol=1e-4, atol=1e-6 * size), name
