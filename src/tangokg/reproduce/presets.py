@@ -44,6 +44,7 @@ OWN: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any]]] = {  # setting
     ("cygnet", "WIKI"): ({"alpha": 0.7}, {}),  # its authors' values
     ("cygnet", "YAGO"): ({"alpha": 0.7}, {}),
     **{("renet", data): ({}, LARGE_STEPS) for data in LARGE},  # each step reads all snapshots
+    ("renet", "ICEWS18"): ({}, LARGE_STEPS | {"epochs": 15}),
     **{("ttranse", data): ({}, SLOW) for data in LARGE},
     **{("ta-distmult", data): ({}, SLOW | {"learning_rate": 3e-3}) for data in LARGE},
 }
