@@ -43,6 +43,7 @@ SLOW = {"rate_decay": 1.0, "epochs": 40}  # learns for long: a falling rate woul
 OWN: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any]]] = {  # settings and training that are not the model's
     ("cygnet", "WIKI"): ({"alpha": 0.7}, {}),  # its authors' values
     ("cygnet", "YAGO"): ({"alpha": 0.7}, {}),
+    ("tucker", "WIKI"): ({}, {"learning_rate": 1e-3}),
     **{("renet", data): ({}, LARGE_STEPS) for data in LARGE},  # each step reads all snapshots
     ("renet", "ICEWS18"): ({}, LARGE_STEPS | {"epochs": 15}),
     **{("ttranse", data): ({}, SLOW) for data in LARGE},
@@ -71,9 +72,10 @@ STEPS = {  # windows a step and learning rate, by search on the validation part 
     "ICEWS05-15": (32, 0.002),
     "ICEWS18": (8, 0.002),
     "WIKI": (1, 0.002),
-    "YAGO": (4, 0.002),
+    "YAGO": (2, 0.002),
     "ICEWS14": (6, 0.001),
 }
+PATIENCE = {"YAGO": 8}  # epochs; validation falls at first; elsewhere 4
 UNVALIDATED: dict[str, Any] = {"epochs": 20, "patience": 0}  # ICEWS14 has no validation part to stop by
 
 STATIC_PART, TIME_SCALE, NORMALISATION = "static part in the decoder", "time scale", "normalisation"
@@ -184,7 +186,8 @@ def _in_paper_form(
 def train_settings(data: str) -> dict[str, Any]:
     """How the runs on a set are trained."""
     windows, rate = STEPS[ALIKE.get(data, data)]
-    how = {"precision": "tf32", "patience": 4, "batch_windows": windows, "learning_rate": rate, "rate_decay": 0.5}
+    how = {"precision": "tf32", "patience": PATIENCE.get(data, 4), "rate_decay": 0.5}
+    how |= {"batch_windows": windows, "learning_rate": rate}
     return how | (UNVALIDATED if data == "ICEWS14" else {})
 
 
