@@ -78,7 +78,7 @@ def irdm(problem: Problem, z0: Tensor) -> Tensor:
 
 
 # (problem with detached tensors, kept states, a(t1), tensors that want a gradient) -> a(t0), *g(t0)
-Back = Callable[[Problem, tuple[Tensor, ...], Tensor, tuple[Tensor, ...]], State]
+Backwards = Callable[[Problem, tuple[Tensor, ...], Tensor, tuple[Tensor, ...]], State]
 
 
 def _back_with_state(problem: Problem, kept: tuple[Tensor, ...], a1: Tensor, wanted: tuple[Tensor, ...]) -> State:
@@ -114,7 +114,7 @@ def _slopes(
         return dz.detach(), torch.autograd.grad(dz, (z, *wanted), -a, materialize_grads=True)
 
 
-def _reversible(problem: Problem, z0: Tensor, keep: int, back: Back) -> Tensor:
+def _reversible(problem: Problem, z0: Tensor, keep: int, back: Backwards) -> Tensor:
     z1: Tensor = _Reversible.apply(problem, keep, back, z0, *problem.field.tensors())  # type: ignore[no-untyped-call]
     return z1
 
@@ -176,7 +176,7 @@ class _Reversible(torch.autograd.Function):
     """Forward without a record; in reverse, the field as it was bound at the forward pass is evaluated anew."""
 
     @staticmethod
-    def forward(ctx: Any, problem: Problem, keep: int, back: Back, z0: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, problem: Problem, keep: int, back: Backwards, z0: Tensor, *tensors: Tensor) -> Tensor:
         states = [z0, *forward(problem, z0)]
         ctx.problem, ctx.back, ctx.keep = problem, back, keep
         ctx.save_for_backward(*states[-keep:], *tensors)
