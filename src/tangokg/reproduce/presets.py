@@ -43,7 +43,6 @@ SLOW = {"rate_decay": 1.0, "epochs": 40}  # learns for long: a falling rate woul
 OWN: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any]]] = {  # settings and training that are not the model's
     ("cygnet", "WIKI"): ({"alpha": 0.7}, {}),  # its authors' values
     ("cygnet", "YAGO"): ({"alpha": 0.7}, {}),
-    ("tucker", "WIKI"): ({}, {"learning_rate": 1e-3}),
     **{("renet", data): ({}, LARGE_STEPS) for data in LARGE},  # each step reads all snapshots
     ("renet", "ICEWS18"): ({}, LARGE_STEPS | {"epochs": 15}),
     **{("ttranse", data): ({}, SLOW) for data in LARGE},
