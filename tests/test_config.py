@@ -28,6 +28,8 @@ def test_fields_are_replaced_and_the_others_kept() -> None:
     assert before == Settings(name="b")
     assert isinstance(update(before, {"rate": 2}, "x").rate, float)
     assert update(Settings(limit=2.0), {"limit": "none"}, "x").limit is None
+    for text in ("2024-01-31", "2024-01-31T06:00:00"):  # TOML has dates
+        assert update(before, dict([parse_assignment(f"name={text}")]), "x").name == text
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,22 @@ ORDER = [
     "serve",
 ]
 SHARED = {"config", "errors"}
+MATHEMATICS = {  # libraries that a model may use
+    "__future__",
+    "abc",
+    "collections",
+    "contextlib",
+    "dataclasses",
+    "datetime",
+    "functools",
+    "gc",
+    "itertools",
+    "math",
+    "numpy",
+    "torch",
+    "typing",
+    "weakref",
+}
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -88,6 +104,20 @@ def test_the_walk_sees_every_kind_of_import(tmp_path: Path, monkeypatch: pytest.
     )
     monkeypatch.setitem(globals(), "HOUSE", tmp_path)
     assert sorted(imported(file)) == ["cli", "decode", "models", "rank", "serve", "train"]
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if home(path) == "models"], ids=lambda path: path.stem)
+def test_a_model_neither_loads_nor_batches_nor_optimises_nor_reports(path: Path) -> None:
+    """All of that is there once, for every model: what a model names can do none of it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+        names = {getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")}
+        assert not names & {"open", "print", "optim", "DataLoader", "Dataset", "randperm"}
+    assert found <= {"tangokg", *MATHEMATICS}
 
 
 def test_files_stay_short() -> None:

@@ -8,6 +8,7 @@ import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -46,6 +47,8 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
                 return float(value)
         elif isinstance(option, type) and option is not type(None) and type(value) is option:
             return value
+        elif option is str and isinstance(value, date):  # as TOML has them without quotes
+            return value.isoformat()
     names = " or ".join("none" if option is type(None) else option.__name__ for option in options)
     raise ConfigError(f"{where} must be {names}, found {value!r}.")
 

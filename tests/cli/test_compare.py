@@ -65,6 +65,21 @@ def test_models_are_trained_once_and_then_loaded(
     assert again["paired"] == test
 
 
+def test_the_table_has_a_row_for_each_model_with_its_interval_and_time(
+    events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = words(events, tmp_path / "out", "--model", "frequency", "--model", "copy-last", "--model", "recurrence")
+    found = printed(capsys, *command)["models"]
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line.split() for line in lines if set(line.split()) & {row["model"] for row in found}][: len(found)]
+    for row, cells in zip(found, shown, strict=True):
+        low, high = row["mrr_interval"]
+        figures = [f"{row[key]:.2f}" for key in ("hits@1", "hits@3", "hits@10")]
+        wanted = [row["model"], f"{row['mrr']:.2f}", f"{low:.2f}", "to", f"{high:.2f}", *figures]
+        assert [cell for cell in cells if cell not in "│┃|"][:-1] == [*wanted, f"{row['train_seconds']:,.1f}"]
+
+
 def test_after_an_interruption_the_same_command_goes_on(
     events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,10 +20,12 @@ import torch
 from typer.main import get_command
 
 import tangokg
+from conftest import make_timeline
 from tangokg.cli import main
 from tangokg.cli.app import app
 from tangokg.models import MODELS
 from tangokg.rank import SINGLE_STEP
+from tangokg.reproduce.presets import BASELINES
 from tangokg.train import TrainSettings, make_config
 
 ROOT = Path(__file__).parents[2]
@@ -293,6 +295,29 @@ def test_rows_are_numbered_without_gaps_and_docstrings_name_the_right_ones() -> 
                 assert f"`{module}." in rows[number][-2], f"{path.name} names row M{number}, which is of another module"
                 named += 1
     assert named > 12
+
+
+def class_of(name: str) -> type:
+    """Of a model, by a look at one without memory."""
+    recipe, train = MODELS[name], make_timeline()
+    with torch.device("meta"):
+        return type(recipe.build(recipe.settings, train, torch.Generator()))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_has_a_row_of_its_own(name: str) -> None:
+    functions = [resolve(f) for cells in maths().values() for f in re.findall(r"`([^`]+)`", cells[-2])]
+    assert class_of(name) in functions
+
+
+@pytest.mark.parametrize("name", [*BASELINES.values(), "recurrency"])
+def test_a_baseline_says_its_formula_its_source_and_what_it_does_at_a_time_never_seen(name: str) -> None:
+    text = " ".join((class_of(name).__doc__ or "").split())
+    assert ".. math::" in text
+    assert re.search(r"\b20[012]\d\b", text), "the year of the paper"
+    assert re.search(r"never seen in training|training never saw|never one of training|at all times", text) or (
+        "No time needs to have been seen in training" in text
+    )
 
 
 # Links and promises

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from conftest import N, R, all_queries, equal, make_timeline
 from tangokg.errors import ConfigError
+from tangokg.fields.masks import dropout
+from tangokg.models import renet as renet_module
 from tangokg.models import renet_graph
 from tangokg.models.renet import ReNet, ReNetSettings
 from tangokg.models.renet_sequences import appearances_of
@@ -125,6 +127,43 @@ def test_the_global_model_and_the_rest_learn_apart() -> None:
         else:
             assert without.grad is not None
             assert equal(beside.grad, without.grad)
+
+
+def test_dropout_falls_on_self_loops_on_what_the_networks_read_and_before_the_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where masks are drawn in a step, and that a loss changes with those of each place alone."""
+    timeline, target = make_timeline(1), torch.tensor([3, 6])
+    model, queries = build(timeline, dropout=0.5), queries_at(timeline, target)
+    places: list[tuple[int, ...]] = []
+    chosen = -1
+
+    def spy(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+        if generator is None or not rate:
+            return x
+        places.append(tuple(x.shape))
+        return dropout(x, rate, generator) if len(places) - 1 == chosen else x
+
+    for module in (renet_module, renet_graph):
+        monkeypatch.setattr(module, "dropout", spy)
+    plain = loss_of(model, timeline, queries, target)
+    rows, w, k, d = len(appearances_of(timeline)), len(target), SMALL.history, SMALL.dim
+    b = len(queries)
+    assert sorted(places) == sorted(
+        [(rows, d), (b * k, d), (b, k, 4 * d), (b, k, 3 * d), (w, k, d), (b, 3 * d), (b, 2 * d)]
+    )
+    for chosen in range(len(places)):
+        places.clear()
+        assert not equal(loss_of(model, timeline, queries, target), plain, 1e-6), chosen
+
+
+def test_what_is_pooled_has_no_dropout() -> None:
+    timeline = make_timeline(1)
+    model, windows = build(timeline, dropout=0.5), windows_at(timeline, torch.tensor([3]))
+    drawn, plain = (model.encode(timeline, windows, g) for g in (torch.Generator().manual_seed(0), None))
+    assert not equal(drawn.neighbourhoods.all(), plain.neighbourhoods.all(), 1e-3)
+    assert equal(drawn.pooled, plain.pooled)
+    assert equal(drawn.whole, plain.whole)
 
 
 def test_the_sum_over_blocks_has_the_gradient_of_finite_differences(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.functional import batch_norm, binary_cross_entropy_with_logits, cross_entropy
 
 from conftest import N, R, all_queries, equal, facts_like, make_dataset, make_facts, make_timeline, make_vocab
+from tangokg.decode import decoders
 from tangokg.errors import ConfigError
-from tangokg.models import MODELS, compgcn
+from tangokg.models import MODELS, compgcn, static
 from tangokg.models.compgcn import COMPOSITIONS, CompGCN, CompGCNSettings, ConvE
 from tangokg.models.static import (
     DistMultSettings,
@@ -151,6 +152,38 @@ def test_a_training_step_of_tucker_is_the_decoder_with_a_matrix_for_each_query()
         drawn = [decoder(h, h_rel, r, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
         assert torch.equal(drawn[0], drawn[1])
         assert not equal(drawn[0], drawn[2], 1e-3)
+
+
+def test_the_core_of_tucker_begins_as_that_of_its_authors() -> None:
+    """Uniform between -1 and 1."""
+    core: Any = make_model("tucker", make_timeline(2), dim=20).decoder.core
+    assert 0.99 < core.max() <= 1
+    assert -1 <= core.min() < -0.99
+    assert core.square().mean().item() == pytest.approx(1 / 3, rel=0.05)
+
+
+DROPPED = {  # in the order of a step; CompGCN has a sum of messages for each direction
+    "distmult": ["dropout"],
+    "tucker": ["dropout_subject", "dropout_matrix", "dropout_query"],
+    "compgcn": ["dropout", "dropout", "dropout_states", "dropout_features", "dropout_query"],
+}
+AXES = {"dropout_matrix": 3, "dropout_features": 4}  # of what the masks fall on; else 2
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_every_rate_of_dropout_falls_where_its_setting_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    timeline, heard = make_timeline(2), []
+    rates = {key: 0.1 * place for place, key in enumerate(dict.fromkeys(DROPPED[name]), 1)}
+
+    def spy(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+        heard.append((rate, x.dim()))
+        return x
+
+    for module in (compgcn, decoders, static):
+        monkeypatch.setattr(module, "dropout", spy)
+    model = make_model(name, timeline, **rates)
+    model(timeline, windows_at(timeline, TARGET), queries_at(timeline, TARGET), torch.Generator())
+    assert heard == [(rates[key], AXES.get(key, 2)) for key in DROPPED[name]]
 
 
 def test_conve_equals_sums_over_an_image_of_both_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

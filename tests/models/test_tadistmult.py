@@ -10,6 +10,7 @@ from torch import Tensor
 
 from conftest import N, all_queries, equal, make_timeline
 from tangokg.errors import ConfigError
+from tangokg.fields.masks import dropout_mask
 from tangokg.models.tadistmult import MONTHS, TOKENS, Calendar, TADistMult, TADistMultSettings
 from tangokg.quads.clock import Clock
 from tangokg.snapshots.timeline import Timeline
@@ -90,6 +91,21 @@ def test_the_loss_equals_the_formula(more: dict[str, Any], negatives: int) -> No
         losses.append((rivals @ (e[s] * made)).exp().sum().log() - e[o] @ (e[s] * made))
         squares.append((e[s].square() + e[o].square()).mean() / 2 + made.square().mean())
     assert equal(loss, torch.stack(losses).mean() + 0.7 * torch.stack(squares).mean())
+
+
+def test_dropout_falls_on_the_subject_and_on_the_relation() -> None:
+    timeline, target = make_timeline(1), torch.tensor([2, 5])
+    windows, queries = windows_at(timeline, target), queries_at(timeline, target)
+    model, e = build(timeline, dropout=0.4, penalty=0.0), build(timeline).entities
+    loss = model(timeline, windows, queries, torch.Generator().manual_seed(4))
+    generator = torch.Generator().manual_seed(4)
+    of_subject, of_relation = (dropout_mask(loss.new_empty(len(queries), 4), 0.4, generator) for _ in range(2))
+    losses = []
+    columns = (queries.s, queries.r, queries.answer, windows.t[queries.window])
+    for b, (s, r, o, t) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+        x = e @ (e[s] * of_subject[b] * relation(model, r, t) * of_relation[b])
+        losses.append(x.logsumexp(0) - x[o])
+    assert equal(loss, torch.stack(losses).mean())
 
 
 def test_each_relation_of_a_time_is_read_once() -> None:

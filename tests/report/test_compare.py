@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tangokg.rank import HITS, Metrics, Ranks, Summary
-from tangokg.rank.significance import Paired
+from tangokg.rank.significance import Paired, resampled_means
 from tangokg.report import compare as module
 from tangokg.report.compare import FILTER, Measured, Row, compare, plot_comparison
 
@@ -38,6 +38,16 @@ def test_a_seed_gives_the_same_comparison_and_equal_models_no_difference() -> No
     models = [measured("a", [1, 3, 8, 2, 5]), measured("b", [1, 3, 8, 2, 5])]
     assert compare(models, 4) == compare(models, 4)
     assert compare(models, 4).test == Paired(0, 0, 0, 1)
+
+
+def test_95_of_100_resampled_means_lie_in_an_interval() -> None:
+    rng = np.random.default_rng(0)
+    ranks = {name: rng.integers(1, most, size=60).tolist() for name, most in (("good", 5), ("poor", 40))}
+    found = compare([measured(name, own) for name, own in ranks.items()], 4)
+    values = 100 / torch.tensor(list(ranks.values()), dtype=torch.float64)
+    means = resampled_means(values, torch.Generator().manual_seed(4))
+    for row, own in zip(found.rows, means, strict=True):
+        assert ((row.low <= own) & (own <= row.high)).double().mean().item() == pytest.approx(0.95, abs=0.005)
 
 
 def test_models_that_were_asked_something_else_are_not_compared() -> None:

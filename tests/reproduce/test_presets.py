@@ -5,17 +5,31 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tangokg.config import read_toml
+from tangokg.models import MODELS
 from tangokg.quads import find, thin_dataset
 from tangokg.reproduce import experiments, find_table, published, read_results, tables
+from tangokg.reproduce.cells import RUN
 from tangokg.reproduce.configs import config_files, write_configs
 from tangokg.reproduce.page import render
 from tangokg.reproduce.plots import PLOTS, SUFFIXES
-from tangokg.reproduce.presets import THIN_SEED, THINNED, THINNED_COUNTS, differences_measured
+from tangokg.reproduce.presets import (
+    BASELINES,
+    COUNTERS,
+    LARGE,
+    LARGE_STEPS,
+    MEASURED,
+    SETS,
+    THIN_SEED,
+    THINNED,
+    THINNED_COUNTS,
+    differences_measured,
+)
 from tangokg.reproduce.runs import missing, order
 from tangokg.reproduce.store import Results
 from tangokg.reproduce.view import view
@@ -34,7 +48,29 @@ PAPER_FORM = {  # the gradient is exact for the solver's steps; the paper's, ird
     "solver": "rk4",
     "gradient": "direct",
 }
+PUBLISHED: dict[str, dict[str, Any]] = {  # of baselines, by the paper that compares them or by their authors
+    "distmult": {"loss": "bce-asked"},  # binary
+    "tucker": {"dropout_subject": 0.3, "dropout_matrix": 0.4, "dropout_query": 0.5},
+    "compgcn": {"composition": "corr", "decoder": "conve", "layers": 1, "first_dim": 100, "dim": 200, "kernel": 7},
+    "ttranse": {"norm": 1, "unseen": "nearest"},
+    "ta-distmult": {"dim": 100, "dropout": 0.4},
+    "de-simple": {"static_share": 0.68, "dropout": 0.4, "negatives": 500},
+    "tntcomplex": {"dim": 156, "factor_weight": 0.01, "smooth_weight": 0.01, "smooth_power": 3.0},
+    "cygnet": {"dim": 200, "penalty": 0.01},
+    "renet": {"dim": 200, "history": 10, "layers": 2, "block": 2, "dropout": 0.5, "relation_loss": 0.1},
+}
 ALLOWED = {"static part in the decoder", "time scale", "learning rate", "batch of windows", "normalisation"}
+
+
+def test_a_table_says_in_what_its_baselines_depart() -> None:
+    told = " ".join(view("main", Results()).notes)
+    for experiment in experiments().values():
+        usual = MODELS[experiment.model]
+        if experiment.preset.startswith("baseline-") and experiment.data in MEASURED:
+            asked = {"batch_queries": usual.train.get("batch_queries"), **experiment.train}["batch_queries"]
+            assert any("facts a step" in name for name in experiment.departures) == (asked not in (None, 1024))
+            assert any("loss" in name for name in experiment.departures) == (experiment.model in ("tucker", "compgcn"))
+            assert all(f"{experiment.row} {name}" in told for name in experiment.departures)
 
 
 def test_paper_form_departs_in_what_is_allowed_and_in_nothing_else() -> None:
@@ -65,6 +101,45 @@ def test_every_published_tango_number_that_can_be_read_has_a_config() -> None:
         wanted = {key[:2] for key in table.paper.values if key[0].startswith("TANGO")}
         assert wanted <= cells, name
     assert {cell.config for table in tables().values() for cell in table.cells} <= set(experiments())
+
+
+def test_baselines_have_the_settings_that_the_paper_names() -> None:
+    """512 facts a step, each asked both ways, and what each model's authors published."""
+    compared = [e for e in experiments().values() if e.row in BASELINES]
+    assert {(e.row, e.data) for e in compared} >= {(row, data) for row in BASELINES for data in SETS}
+    for experiment in compared:
+        tables = {"settings": dict(experiment.settings), "train": dict(experiment.train)}
+        config = make_config(experiment.model, tables)
+        larger = experiment.model == "renet" and experiment.data in LARGE  # each step reads all snapshots
+        assert config.train.batch_queries == (LARGE_STEPS["batch_queries"] if larger else 2 * 512), experiment.name
+        assert config.train.batch_windows == 0
+        own = config.to_tables()["settings"]
+        assert own == own | PUBLISHED.get(experiment.model, {}), experiment.name
+        if experiment.model == "cygnet":
+            assert own["alpha"] == (0.7 if experiment.data in ("WIKI", "YAGO") else 0.8)
+
+
+def test_every_published_number_of_a_baseline_has_a_run_beside_it() -> None:
+    """Of that model, under the filter of the table; the training times of the figure are those of the table."""
+    filters = {"main": "time-aware", "irregular": "time-aware", "raw": "raw", "unaware": "time-unaware"}
+    seen = set()
+    for name, table in tables().items():
+        paper = published()["time"] if name == "time-cost" else table.paper
+        if paper is None:
+            continue
+        runs = {(cell.row, cell.column, cell.metric): cell for cell in table.cells if cell.form == RUN}
+        for row, column, metric in paper.values:
+            if row in BASELINES and (column in table.columns or name != "time-cost"):
+                cell = runs[row, column, {"seconds": "train_seconds"}.get(metric, metric)]
+                assert experiments()[cell.config].model == BASELINES[row]
+                place = {"inductive": column, "horizon": "time-aware"}.get(name, filters.get(name))
+                assert cell.protocol[-1:] == ((place,) if place else ())
+                seen.add((name, row))
+    counted = {(cell.row, cell.column) for cell in tables()["main"].cells if cell.form == RUN}
+    assert counted >= {(row, data) for row in COUNTERS for data in SETS}
+    rows = {row for name, row in seen if name == "irregular"}
+    assert rows == {"TTransE", "CyGNet", "DE-SimplE", "TNTComplEx"}
+    assert {name for name, row in seen if row == "RE-Net"} >= {"main", "raw", "unaware", "horizon", "inductive", "time"}
 
 
 def test_the_committed_configs_are_those_of_the_presets(tmp_path: Path) -> None:

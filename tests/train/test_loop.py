@@ -12,15 +12,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from conftest import make_dataset
+from conftest import equal, make_dataset
 from tangokg.errors import RunError, TrainingError
 from tangokg.models import MODELS, Model
 from tangokg.models.tango import Tango, TangoSettings
+from tangokg.models.ttranse import TTransESettings
 from tangokg.quads.values import Dataset
 from tangokg.rank import evaluate
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_of
-from tangokg.train import Material, Progress, RunConfig, TrainSettings, fit, loop, memory
+from tangokg.train import Material, Progress, RunConfig, TrainSettings, build_model, fit, loop, memory
 from tangokg.train.checkpoint import load_tensors
 
 
@@ -163,6 +164,35 @@ def test_a_huge_learning_rate_is_an_error_and_the_checkpoint_before_it_can_be_lo
     assert [p.name for p in tmp_path.iterdir()] == ["state.safetensors"]
     tensors, _ = load_tensors(path)
     assert all(tensor.isfinite().all() for name, tensor in tensors.items() if name.startswith("model."))
+
+
+def test_steps_are_those_of_adam() -> None:
+    """Each epoch is one step over all questions, both ways; the formula, weight by weight."""
+    dataset, rate, decay = without_validation(), 0.02, 0.1
+    how: dict[str, Any] = {
+        "epochs": 4,
+        "batch_queries": 10_000,
+        "learning_rate": rate,
+        "weight_decay": decay,
+        "clip": 0.0,
+    }
+    train = TrainSettings(device="cpu", precision="64-true", patience=0, **how)
+    config = RunConfig("ttranse", TTransESettings(dim=4), train, seed=1)
+    model, _ = fit(dataset, config)
+    timeline = build_timeline(dataset.train)
+    twin, generator = build_model(config, timeline), torch.Generator().manual_seed(1)
+    rows = torch.arange(int(timeline.offset[1]), len(timeline.s))  # without the first, which has no history
+    weights = list(twin.parameters())
+    first, second = ([torch.zeros_like(w) for w in weights] for _ in range(2))
+    for k in range(1, 5):
+        found = torch.autograd.grad(twin(timeline, *queries_of(timeline, rows), generator), weights)
+        with torch.no_grad():
+            for w, g, m, v in zip(weights, found, first, second, strict=True):
+                g = g + decay * w
+                m.mul_(0.9).add_(0.1 * g)
+                v.mul_(0.999).add_(0.001 * g * g)
+                w.sub_(rate * (m / (1 - 0.9**k)) / ((v / (1 - 0.999**k)).sqrt() + 1e-8))
+    assert all(equal(a, b, 1e-9) for a, b in zip(model.parameters(), weights, strict=True))
 
 
 def test_clipping_bounds_the_step_that_a_gradient_can_make() -> None:

@@ -34,6 +34,8 @@ def test_a_run_that_fits_passes_and_one_byte_less_does_not(monkeypatch: pytest.M
     monkeypatch.setattr(memory, "free_bytes", lambda device: need - 1)
     with pytest.raises(MemoryShort, match=r"--set batch_windows=1, now 3.*--set dim"):
         check_memory(model, timeline, 3, CPU)
+    with pytest.raises(MemoryShort, match=r"--set batch_queries=16, now 64.*--set dim"):
+        check_memory(model, timeline, 3, CPU, batch_queries=64)
     monkeypatch.setattr(memory, "free_bytes", lambda device: None)
     check_memory(model, timeline, 3, CPU)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from conftest import dated, make_dataset
 from tangokg.config import to_toml
 from tangokg.errors import ConfigError
 from tangokg.models import MODELS
@@ -144,3 +145,12 @@ def test_a_batch_that_is_given_stays() -> None:
     given, left = (make_config("tango", assignments=[f"batch_windows={n}", "device=cpu"]) for n in (7, 0))
     assert resolve(given, data).train.batch_windows == 7
     assert resolve(left, data) == replace(left, train=replace(left.train, batch_windows=2, learning_rate=1e-3))
+
+
+@pytest.mark.parametrize("name", [name for name, recipe in MODELS.items() if hasattr(recipe.settings, "unit")])
+def test_a_model_that_reads_the_calendar_is_given_that_of_the_data(name: str) -> None:
+    left, data = make_config(name), dated(make_dataset(1), "day", "2014-01-01")
+    assert resolve(left, data).settings == replace(left.settings, unit="day", origin="2014-01-01")
+    given = replace(left, settings=replace(left.settings, unit="week", origin="2020-01-06"))
+    assert resolve(given, data).settings == given.settings
+    assert resolve(left, make_dataset(1)).settings == replace(left.settings, unit="step", origin="")

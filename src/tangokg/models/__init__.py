@@ -1,4 +1,4 @@
-"""TANGO, the counters and the world's oracle behind one protocol. A new model is one file and one line here."""
+"""TANGO, the baselines and the counters behind one protocol. A new model is one file and one line here."""
 
 from __future__ import annotations
 

@@ -89,6 +89,8 @@ class ReNet(Model):
     pooled from the one aggregator, as the paper writes it; the authors' program has a second one, trained before.
     That program also takes the part of a snapshot that a batch of questions touches, and the snapshots in which s had
     the role that is asked from; here it is the whole snapshot and either role, so that no question bears on another.
+    The history of a question is what was known, at test time too; the published generation of graphs for times whose
+    facts are unknown is left out, so that a far question is answered from the last known history.
 
     A time never seen in training is nothing special: the model counts snapshots and has no vectors for times.
     """

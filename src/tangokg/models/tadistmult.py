@@ -92,7 +92,9 @@ class TADistMult(Model):
     with the LSTM's last state. Source: García-Durán, Dumančić and Niepert, Learning Sequence Encoders for Temporal
     Knowledge Graph Completion, 2018. The sum runs over all entities, theirs over drawn ones (``negatives``).
     :math:`\lambda` and first vectors of length 1 are those of the program that the paper compares with (RE-Net's),
-    which has a binary loss with one drawn entity and an LSTM without tanh.
+    which has a binary loss with one drawn entity and an LSTM without tanh. That program counts the steps of every set
+    as hours of 2018; here a date is read as far as the data have it, on sets of years the year alone. A reciprocal
+    relation has a label of its own, as in all models here.
 
     A time never seen in training is made of tokens that were: a date is another order of known digits.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tangokg.reproduce.cells import FORMS, WITHOUT, Cell, Table, find_table
+from tangokg.reproduce.cells import FORMS, RUN, WITHOUT, Cell, Table, find_table
 from tangokg.reproduce.inputs import NONE, Counts, best_settings, set_statistics
 from tangokg.reproduce.paper import Published, published
 from tangokg.reproduce.presets import BY_SEARCH, NORMALISATION, TIME_SCALE, experiments, paper_step_time
@@ -55,7 +55,13 @@ def view(name: str, results: Results, counts: Counts | None = None) -> View:
     else:
         metrics = dict.fromkeys([cell.metric for cell in table.cells])
         shown.blocks = [_matrix(table, metric, results) for metric in metrics]
-    shown.notes += [*_devices(table, results), *_misprints(table), *_departures(table), *_missing(table, results)]
+    shown.notes += [
+        *_devices(table, results),
+        *_misprints(table),
+        *_departures(table),
+        *_of_baselines(table),
+        *_missing(table, results),
+    ]
     return shown
 
 
@@ -201,6 +207,17 @@ def _departures(table: Table) -> list[str]:
     texts[BY_SEARCH[1]] = f"{BY_SEARCH[1]} by search on validation, as the paper does not say"
     told = "; ".join(texts.get(name, name) for name in named).replace("and; ", "and ")
     return [f"Paper form departs from the paper in: {told}."]
+
+
+def _of_baselines(table: Table) -> list[str]:
+    """What the baselines of a table depart in, beside what the text of each model says."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for config in dict.fromkeys(cell.config for cell in table.cells if cell.form == RUN):
+        experiment = experiments()[config]
+        for departure in experiment.departures:
+            named.setdefault((experiment.row, departure), []).append(experiment.data)
+    told = "; ".join(f"{row} {departure} ({', '.join(sets)})" for (row, departure), sets in named.items())
+    return [f"Baselines take 512 facts a step, each in both directions. They depart in: {told}."] if told else []
 
 
 def _missing(table: Table, results: Results) -> list[str]:

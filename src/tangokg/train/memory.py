@@ -41,10 +41,13 @@ def check_memory(
     """Raise before the run where it cannot fit, with what to change."""
     need, free = needed_bytes(model, timeline, batch_windows, batch_queries), free_bytes(device)
     if free is not None and need > free:
+        fewer = f"windows a step (--set batch_windows=1, now {batch_windows})"
+        if batch_queries:
+            fewer = f"questions a step (--set batch_queries={max(1, batch_queries // 4)}, now {batch_queries})"
         raise MemoryShort(
             f"this run needs about {need / 2**30:.1f} GiB on {device}, and {free / 2**30:.1f} GiB are free. "
-            f"Take fewer windows a step (--set batch_windows=1, now {batch_windows}), a smaller state "
-            f"(--set dim=100), or a coarser time unit, so that a snapshot holds fewer facts at once."
+            f"Take fewer {fewer}, a smaller state (--set dim=100), or a coarser time unit, so that a snapshot holds "
+            f"fewer facts at once."
         )
 
 
