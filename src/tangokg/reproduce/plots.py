@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tangokg.reproduce.cells import FORMS, RUN, WITHOUT, find_table
 from tangokg.reproduce.paper import published
+from tangokg.reproduce.presets import WINDOWS, experiments
 from tangokg.reproduce.store import Results
 from tangokg.train.checkpoint import write_atomically
 
@@ -51,11 +52,19 @@ def _curves(axes: Any, name: str, metric: str, results: Results, x: str, y: str)
         cells = [cell for cell in table.cells if cell.form == form and cell.metric == metric]
         there = [(int(cell.column), value) for cell in cells if (value := results.value(cell))]
         if there:
-            spread = [value.spread or 0.0 for _, value in there]
+            spread = [value.spread or 0.0 for _, value in there] if any(value.spread for _, value in there) else None
             numbers = [value.mean for _, value in there]
             places = [place for place, _ in there]
             label = f"{cells[0].row}, {form}"
-            axes.errorbar(places, numbers, yerr=spread, color=colour, marker=MARKERS[form], ms=4, label=label)
+            axes.errorbar(
+                places,
+                numbers,
+                yerr=spread,
+                color=colour,
+                marker=MARKERS[form],
+                ms=4,
+                label=label,
+            )
     axes.set_xticks(steps)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -115,17 +124,26 @@ def plot_dynamics(results: Results) -> Figure:
     for row in dict.fromkeys(cell.row for cell in table.cells):
         own = {cell.column: results.value(cell) for cell in table.of(row=row, form="paper form")}
         still = own["trained without"]
-        timed = {c.removeprefix("window "): value for c, value in own.items() if c.startswith("window ") and value}
+        timed = {float(c.removeprefix("window ")): v for c, v in own.items() if c.startswith("window ") and v}
+        if usual := own["as it is"]:
+            timed[usual_window(table.of(row=row, column="as it is", form="paper form")[0].config)] = usual
         if still and timed:
-            gains = [value.mean - still.mean for value in timed.values()]
-            axes.plot([float(time) for time in timed], gains, marker="o", ms=4, label=row)
+            gains = [timed[time].mean - still.mean for time in sorted(timed)]
+            axes.plot(sorted(timed), gains, marker="o", ms=4, label=row)
     axes.axhline(0.0, color=PAPER, linewidth=1)
     axes.set_xscale("log")
+    axes.set_xlim(WINDOWS[0] / 2, WINDOWS[-1] * 2)
     axes.set_xlabel("solver time of a window")
     axes.set_ylabel("MRR less that without dynamics")
     _empty(axes, bool(axes.get_legend_handles_labels()[0]))
     _legend(figure, axes)
     return figure
+
+
+def usual_window(config: str) -> float:
+    """The solver time of a whole window in a preset."""
+    settings = experiments()[config].settings
+    return float(settings["step_time"] * settings["history"])
 
 
 def _empty(axes: Any, measured: bool) -> None:

@@ -9,7 +9,7 @@ from tangokg.reproduce.cells import FORMS, RUN, WITHOUT, Cell, Table, find_table
 from tangokg.reproduce.inputs import NONE, Counts, best_settings, set_statistics
 from tangokg.reproduce.paper import Published, published
 from tangokg.reproduce.presets import BY_SEARCH, NORMALISATION, TIME_SCALE, experiments, paper_step_time
-from tangokg.reproduce.store import Results, Value
+from tangokg.reproduce.store import Results, Value, of_one_device
 
 MISSING, LATER = "missing", "later"
 HEADINGS = {
@@ -179,9 +179,10 @@ def _gain(with_it: Value | None, without: Value | None) -> str:
 def _devices(table: Table, results: Results) -> list[str]:
     """Where times were measured."""
     timed = dict.fromkeys(cell.config for cell in table.cells if cell.metric.endswith("seconds"))
-    found = {str(result["device"]) for config in timed for result in results.of(config)}
+    found = {str(result["device"]) for config in timed for result in of_one_device(results.of(config))}
     where = f"ours of {' and '.join(sorted(found))}" if found else "ours are missing"
-    return [f"The paper's times are of one GeForce RTX 2080 Ti, {where}."] if timed else []
+    beside = " Runs are made side by side: each takes longer than by itself (docs/speed.md)." if found else ""
+    return [f"The paper's times are of one GeForce RTX 2080 Ti, {where}.{beside}"] if timed else []
 
 
 def _misprints(table: Table) -> list[str]:
@@ -225,9 +226,10 @@ def _missing(table: Table, results: Results) -> list[str]:
     lacking = list(dict.fromkeys(cell.config for cell in table.cells if results.value(cell) is None))
     if not lacking:
         return []
+    apart = " ICEWS14 runs where its test part is present." if any(c.endswith("/ICEWS14") for c in lacking) else ""
     return [
         f"Missing: {_some(lacking)}. Fill all with `tango reproduce --run --only {table.name}`, one with "
-        f"`tango reproduce --run --only {lacking[0]}`."
+        f"`tango reproduce --run --only {lacking[0]}`.{apart}"
     ]
 
 
