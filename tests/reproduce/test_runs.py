@@ -239,9 +239,10 @@ def test_the_whole_way_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["horison"], "unknown table 'horison'. Did you mean horizon?"),
+        (["horison"], "unknown table or figure 'horison'. Did you mean horizon?"),
         (["--run", "main"], "write `tango reproduce --run --only main`"),
         (["--run", "--only", "ICEWS99"], "no table, preset, data set or PRESET/DATA of this name"),
+        (["--run", "--only", "nonsense"], "`tango reproduce --list` names tables and presets"),
         (["--run", "--budget", "soon"], "expected a time such as 90s, 8m or 1h"),
         (["--only", "main"], "give --run as well"),
         (["main", "--out", "x.md"], "--out is the file of --run or of --page"),

@@ -97,7 +97,7 @@ app.command(
     epilog=examples(
         "tango reproduce --list",
         "tango reproduce main",
-        "tango reproduce --run --only paper-tucker/ICEWS14s",
+        "tango reproduce --run --again --only paper-tucker/ICEWS14s --seeds 1",
         "tango reproduce --run --budget 8m --device cuda --out one.json",
         "tango reproduce --merge one.json",
     )

@@ -9,7 +9,7 @@ import typer
 
 from tangokg.cli.options import Device, Json, parse_budget, parse_device
 from tangokg.cli.output import Output, counted, make_table
-from tangokg.errors import ConfigError
+from tangokg.errors import ConfigError, nearest, offer
 
 if TYPE_CHECKING:
     from tangokg.reproduce import Results
@@ -25,7 +25,9 @@ Name = Annotated[
         show_default=False,
     ),
 ]
-Listed = Annotated[bool, typer.Option("--list", help="List tables and figures, and how many cells are filled.")]
+Listed = Annotated[
+    bool, typer.Option("--list", help="List tables and figures, how many cells are filled, and presets.")
+]
 Run = Annotated[bool, typer.Option("--run", help="Make the next missing runs, by priority.")]
 BudgetText = Annotated[
     str | None,
@@ -36,10 +38,20 @@ Only = Annotated[
     typer.Option("--only", metavar="WHAT", help="A table, preset, data set or PRESET/DATA. Can be repeated."),
 ]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, help="At most this many seeds of each.", show_default=False)
+    int | None,
+    typer.Option(
+        "--seeds",
+        min=1,
+        help="At most this many seeds of each; they count from 0, so that 1 means seed 0 alone.",
+        show_default=False,
+    ),
 ]
 Again = Annotated[
-    bool, typer.Option("--again", help="Runs that are there as well: made again, and compared with what is stored.")
+    bool,
+    typer.Option(
+        "--again",
+        help="Runs that are there as well: made again, and compared with what is stored.",
+    ),
 ]
 Workers = Annotated[
     int | None,
@@ -63,7 +75,7 @@ Configs = Annotated[
     Path | None, typer.Option("--configs", metavar="FOLDER", help="Write the config of every run.", show_default=False)
 ]
 ResultsFolder = Annotated[Path, typer.Option("--results", metavar="FOLDER", help="Where results are kept.")]
-WorkFolder = Annotated[Path, typer.Option("--work", metavar="FOLDER", help="Where runs are kept while they are made.")]
+WorkFolder = Annotated[Path, typer.Option("--work", metavar="FOLDER", help="Where runs are kept.")]
 
 
 def reproduce(
@@ -98,7 +110,7 @@ def reproduce(
         number, removed = write_configs(configs)
         output.show(f"wrote {counted(number, 'config')} to {configs}" + _without(removed))
     if run:
-        from tangokg.cli.running import Wishes, make_runs
+        from tangokg.cli.reproduce_runs import Wishes, make_runs
 
         make_runs(output, Wishes(only or [], seeds, again, seconds, place, workers, out, results, work), as_json)
     elif page:
@@ -130,9 +142,29 @@ def _check(
     if out is not None and out.is_dir():
         raise ConfigError(f"--out {out}: expected the name of a file, found a folder.")
     if name is not None and not (merge or configs):
-        from tangokg.reproduce import find_table
+        _check_name(name)
 
-        find_table(name)
+
+def _check_name(name: str) -> None:
+    """A table or figure; for what can only be run, the error says how."""
+    from tangokg.reproduce import experiments, tables
+
+    if name in tables():
+        return
+    runs: dict[str, str] = {}
+    for experiment in experiments().values():
+        runs |= {
+            experiment.name: "a preset on a data set",
+            experiment.preset: "a preset",
+            experiment.data: "a data set",
+        }
+    if name in runs:
+        raise ConfigError(
+            f"{name} is {runs[name]}, no table or figure. Make its runs with `tango reproduce --run --only {name}`."
+        )
+    raise ConfigError(
+        f"unknown table or figure {name!r}.{offer(nearest(name, [*tables(), *runs]))} Known: {', '.join(tables())}."
+    )
 
 
 def _without(removed: list[Path]) -> str:
@@ -159,10 +191,19 @@ def _read(output: Output, folder: Path) -> Results:
     return found
 
 
+def _warn(output: Output, folder: Path) -> None:
+    """Everything would be missing, for a reason that is easily mended."""
+    if not folder.exists():
+        output.say(f"warning: no results in {folder}: run it in the repository, or give --results")
+
+
 def _list(output: Output, folder: Path, as_json: bool) -> None:
-    from tangokg.reproduce import tables
+    from rich.text import Text
+
+    from tangokg.reproduce import experiments, tables
     from tangokg.reproduce.view import filled
 
+    _warn(output, folder)
     results = _read(output, folder)
     found: list[dict[str, Any]] = []
     for name, table in tables().items():
@@ -173,11 +214,14 @@ def _list(output: Output, folder: Path, as_json: bool) -> None:
     if as_json:
         output.json(found)
         return
+    presets = sorted({experiment.preset for experiment in experiments().values()})
     rows = [
         [row["name"], row["kind"], row["title"], f"{row['filled']} of {row['of']}" if row["of"] else "always"]
         for row in found
     ]
     output.show(make_table("tango reproduce NAME", ("name", "kind", "what it shows", "cells filled"), rows, left=3))
+    output.show("")
+    output.show(Text(f"Presets, for --run --only PRESET or PRESET/DATA: {', '.join(presets)}"))
 
 
 def _show(output: Output, name: str, folder: Path, as_json: bool) -> None:
@@ -185,10 +229,12 @@ def _show(output: Output, name: str, folder: Path, as_json: bool) -> None:
 
     counts = _count(output) if name == "statistics" else None
     shown = view(name, _read(output, folder), counts)
+    table = shown.table
+    if table.cells:
+        _warn(output, folder)
     if as_json:
         output.json(_plain(shown))
         return
-    table = shown.table
     output.show(f"{table.title} ({table.paper.label if table.paper else 'not in the paper'})", style="bold")
     for block in shown.blocks:
         output.show("")
@@ -236,5 +282,6 @@ def _count(output: Output) -> dict[str, dict[str, int]]:
 def _make_page(output: Output, folder: Path, page: Path) -> None:
     from tangokg.reproduce.page import write_page
 
+    _warn(output, folder)
     for path in write_page(_read(output, folder), page):
         output.show(f"wrote {path}")

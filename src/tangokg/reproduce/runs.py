@@ -73,8 +73,24 @@ class Job:
         return f"{self.config} seed {self.seed}"
 
     def folder(self, work: Path) -> Path:
-        """Where the run is kept while it is made."""
+        """Where the run is kept."""
         return work / self.preset / self.data / str(self.seed)
+
+    def lock(self, work: Path) -> FileLock:
+        """What the process holds that makes the run."""
+        return FileLock(self.folder(work).with_name(f"{self.seed}.lock"))
+
+    def is_held(self, work: Path) -> bool:
+        """Whether another process makes it now."""
+        lock = self.lock(work)
+        free = lock.try_acquire()
+        lock.release()
+        return not free
+
+    def is_kept(self, work: Path) -> bool:
+        """Whether a finished run has its result: then :meth:`tidy` took the folder of its checkpoint away."""
+        run = RunFolder(self.folder(work))
+        return run.finished and not run.checkpoint.parent.exists()
 
     def tidy(self, work: Path) -> None:
         """Delete what only going on with the run needs: its result is kept."""
@@ -138,7 +154,8 @@ def chosen(only: Iterable[str]) -> set[str]:
         if not own:
             names = [*tables(), *known, *(e.preset for e in known.values()), *(e.data for e in known.values())]
             raise ConfigError(
-                f"--only {name!r}: no table, preset, data set or PRESET/DATA of this name.{offer(nearest(name, names))}"
+                f"--only {name!r}: no table, preset, data set or PRESET/DATA of this name."
+                f"{offer(nearest(name, names))} `tango reproduce --list` names tables and presets."
             )
         found |= own
     return found
@@ -205,9 +222,9 @@ def make_result(
     """
     dataset, folder = job.dataset(), job.folder(work)
     config = resolve(job.run_config(device), dataset)
-    with _held(folder, deadline):
+    with _held(job.lock(work), deadline):
         until = Until(deadline, heard, alone)
-        afresh = _is_other(folder, config) or (job.again and _is_kept(folder))
+        afresh = _is_other(folder, config) or (job.again and job.is_kept(work))
         try:
             forecaster = fit(dataset, config, out=folder, resume=not afresh, overwrite=afresh, reporter=until)
         except Interrupted:
@@ -219,9 +236,8 @@ def make_result(
 
 
 @contextmanager
-def _held(folder: Path, deadline: float) -> Iterator[None]:
+def _held(lock: FileLock, deadline: float) -> Iterator[None]:
     """One process at a time makes a run: a worker may outlive, for a step, whoever started it."""
-    lock = FileLock(folder.with_name(f"{folder.name}.lock"))
     while not lock.try_acquire():
         if time.monotonic() > deadline:
             raise OutOfTime
@@ -230,12 +246,6 @@ def _held(folder: Path, deadline: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _is_kept(folder: Path) -> bool:
-    """Whether a finished run has its result: then :meth:`Job.tidy` took the folder of its checkpoint away."""
-    run = RunFolder(folder)
-    return run.finished and not run.checkpoint.parent.exists()
 
 
 def _is_other(folder: Path, config: RunConfig) -> bool:

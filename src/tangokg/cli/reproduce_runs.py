@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tangokg.cli.output import Output, counted, make_table
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from tangokg.reproduce import Results
     from tangokg.reproduce.pool import Outcome
     from tangokg.reproduce.runs import Job
-    from tangokg.train import Progress, TrainSettings
+    from tangokg.reproduce.store import Value
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ class Wishes:
 
 def make_runs(output: Output, wishes: Wishes, as_json: bool) -> None:
     """Make what is missing, tell what it showed; a run that failed makes the command fail at its end."""
+    from tangokg.cli.reproduce_board import Board
     from tangokg.reproduce import read_results
     from tangokg.reproduce.pool import Budget, one_by_one, room, side_by_side
     from tangokg.reproduce.runs import missing
@@ -61,7 +61,7 @@ def make_runs(output: Output, wishes: Wishes, as_json: bool) -> None:
 
     budget, workers = Budget.of(wishes.seconds), wishes.workers or room(wishes.device)
     try:
-        with Board(output, len(jobs)) as board:
+        with Board(output, len(jobs), wishes.work) as board:
             if workers == 1:
                 outcome = one_by_one(jobs, wishes.work, wishes.device, budget, board, keep)
             else:
@@ -70,6 +70,10 @@ def make_runs(output: Output, wishes: Wishes, as_json: bool) -> None:
         stop.args = (f"interrupted; runs under way are in {wishes.work}. Go on with:\n  {_command(output)}",)
         raise
     _report(output, outcome, stored, as_json)
+    if wishes.again and not as_json:
+        for result in outcome.results:
+            output.show(_verdict(result, stored))
+    _tell_kept(output, outcome, wishes.work)
     _what_next(output, outcome, wishes)
 
 
@@ -94,74 +98,6 @@ def _with_data(output: Output, jobs: list[Job]) -> list[Job]:
     return there
 
 
-class Board:
-    """Bars on a terminal, one for each run under way and one for all; elsewhere a line when a run begins and ends."""
-
-    def __init__(self, output: Output, total: int) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self.output = output
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-        self.bar = Progress(*columns, console=output.notes, transient=True, disable=not output.notes.is_terminal)
-        self.tasks: dict[str, Any] = {}
-        self.every = self.bar.add_task(f"{counted(total, 'run')} missing", total=total)
-
-    def __enter__(self) -> Board:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
-
-    def begin(self, job: Job) -> Heard:
-        """A run begins; who hears its epochs is given back."""
-        self.tasks[job.label] = self.bar.add_task(job.label, total=None)
-        if not self.output.notes.is_terminal:
-            self.output.say(f"{job.label}: begun")
-        return Heard(self, job)
-
-    def look(self, job: Job, log: list[dict[str, float]]) -> None:
-        """The epochs of a run in another process."""
-        if log:
-            best = max((row.get("valid_mrr", 0.0) for row in log), default=0.0)
-            self.tell(job, len(log), best)
-
-    def tell(self, job: Job, epoch: float, best: float, total: int | None = None) -> None:
-        """How far a run is."""
-        text = f"{job.label}  epoch {int(epoch)}" + (f"  best MRR {best:.2f}" if best > 0 else "")
-        self.bar.update(self.tasks[job.label], description=text, completed=epoch, total=total)
-
-    def end(self, job: Job, how: str) -> None:
-        """A run ends."""
-        self._over(job)
-        self.output.say(f"{job.label}: {how}")
-
-    def fail(self, job: Job, why: str) -> None:
-        """A run goes wrong: an error at once, also with ``--quiet``."""
-        self._over(job)
-        self.output.complain(f"{job.label} failed: {why}")
-
-    def _over(self, job: Job) -> None:
-        self.bar.remove_task(self.tasks.pop(job.label))
-        self.bar.advance(self.every)
-
-
-class Heard:
-    """The reporter of one run in this process."""
-
-    def __init__(self, board: Board, job: Job) -> None:
-        self.board, self.job = board, job
-
-    def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None:
-        epoch = progress.epoch + progress.position / max(snapshots, 1)
-        self.board.tell(self.job, epoch, progress.best_mrr, settings.epochs)
-
-    def epoch(self, progress: Progress, settings: TrainSettings) -> None:
-        self.board.tell(self.job, progress.epoch, progress.best_mrr, settings.epochs)
-
-
 def _report(output: Output, outcome: Outcome, stored: Results, as_json: bool) -> None:
     """Each run that was made, beside the paper and what was stored before."""
     if as_json:
@@ -181,7 +117,7 @@ def _row(result: dict[str, Any], stored: Results) -> list[str]:
     cells = [cell for cell in cells_of(config) if (cell.protocol, cell.metric) == (("test", "time-aware"), "mrr")]
     printed = [tables()[c.table].paper for c in cells]
     published = next((p.get(c.row, c.column, "mrr") for p, c in zip(printed, cells, strict=True) if p), None)
-    before = stored.value(cells[0]) if cells else None
+    before = _before(config, stored)
     valid = f"{result['valid']['time-aware']['mrr']:.2f}" if "valid" in result else ""
     return [
         config,
@@ -192,6 +128,43 @@ def _row(result: dict[str, Any], stored: Results) -> list[str]:
         paper_number(published, "mrr"),
         number(before, "mrr") if before else "",
     ]
+
+
+def _before(config: str, stored: Results) -> Value | None:
+    """The test MRR that was stored before, also where no table shows it."""
+    from tangokg.reproduce.cells import RUN, Cell
+
+    return stored.value(Cell("", "", "", RUN, "mrr", config, ("test", "time-aware")))
+
+
+def _verdict(result: dict[str, Any], stored: Results) -> str:
+    """Whether a run that was made again shows what is stored."""
+    from tangokg.reproduce.view import number
+
+    config, mrr = f"{result['preset']}/{result['dataset']}", result["test"]["time-aware"]["mrr"]
+    told = f"{config} seed {result['seed']}: test MRR {mrr:.2f}"
+    before = _before(config, stored)
+    if before is None:
+        return f"{told}; nothing is stored to compare it with"
+    return f"{told}, stored {number(before, 'mrr')} ({counted(before.seeds, 'seed')}): {_distance(mrr, before)}"
+
+
+def _distance(mrr: float, before: Value) -> str:
+    side = "above" if mrr > before.mean else "below"
+    if before.spread is None:
+        apart = round(abs(mrr - before.mean), 2)
+        return f"{apart:.2f} {side}" if apart else "the same"
+    beyond = round(abs(mrr - before.mean) - 2 * before.spread, 2)
+    return f"{beyond:.2f} {side} what two standard deviations allow" if beyond > 0 else "within two standard deviations"
+
+
+def _tell_kept(output: Output, outcome: Outcome, work: Path) -> None:
+    """Where the runs are that were made."""
+    if len(outcome.results) == 1:
+        (result,) = outcome.results
+        output.say(f"kept in {work / result['preset'] / result['dataset'] / str(result['seed'])}")
+    elif outcome.results:
+        output.say(f"kept in {work}, each in PRESET/DATA/SEED")
 
 
 def _what_next(output: Output, outcome: Outcome, wishes: Wishes) -> None:
