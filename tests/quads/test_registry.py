@@ -158,7 +158,7 @@ def test_a_table_is_found_by_path_and_split(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_every_known_set_can_be_named_in_any_case_and_has_a_training_file(name: str) -> None:
+def test_every_known_set_can_be_named_in_any_case_and_says_where_each_part_is_published(name: str) -> None:
     assert known_set(name.lower().replace("-", "_")) is KNOWN[name]
-    assert KNOWN[name].files["train.txt"].url
+    assert all(KNOWN[name].files[f"{part}.txt"].url for part, rows in KNOWN[name].rows.items() if rows)
     assert all(len(total) in (40, 64) for file in KNOWN[name].files.values() for total in file.sums)

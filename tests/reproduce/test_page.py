@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from reproduce_small import made_up
-from tangokg.reproduce import experiments, tables
+from tangokg.reproduce import experiments, find_table, published, tables
 from tangokg.reproduce.cells import Cell, cells_of
 from tangokg.reproduce.claims import CLAIMS, dynamics, goals
 from tangokg.reproduce.page import render
-from tangokg.reproduce.plots import plot_ablation, plot_history, plot_horizon, plot_time_cost
-from tangokg.reproduce.presets import MEASURED
+from tangokg.reproduce.plots import plot_ablation, plot_dynamics, plot_history, plot_horizon, plot_time_cost
+from tangokg.reproduce.presets import MEASURED, WINDOWS
 from tangokg.reproduce.runs import missing
 from tangokg.reproduce.store import Results
 from tangokg.reproduce.view import filled, view
@@ -71,6 +71,72 @@ def test_claims_are_true_or_not_by_the_results(full: Results) -> None:
     assert CLAIMS[4].told(worse)[1] == "**in 1 of 2 cases**"
 
 
+def changed(table: str, by: float, **place: str) -> Results:
+    """The full results, with the MRR of some paper-form cells of a table moved."""
+    results = make_results()
+    for cell in find_table(table).of(form="paper form", metric="mrr", **place):
+        figures: Any = results.found[cell.config][0]
+        for key in cell.protocol:
+            figures = figures[key]
+        figures["mrr"] += by
+    return results
+
+
+@pytest.mark.parametrize(
+    ("claim", "table", "by", "place"),
+    [
+        ("The transition layer helps", "ablation", -1.0, {"row": "TANGO-TuckER on WIKI", "column": "all"}),
+        ("most where much changes", "ablation", -1.0, {"row": "TANGO-DistMult on WIKI", "column": "larger changes"}),
+        ("falls slowly", "horizon", -3.5, {"column": "8"}),
+        ("Irregular times", "irregular", -4.0, {"row": "TANGO-DistMult", "column": "ICEWS05-15-thinned"}),
+        ("Unseen entities", "inductive", -1.0, {"row": "TANGO-TuckER", "column": "time-aware"}),
+        ("A longer history", "history", 3.0, {"column": "1"}),
+        ("A longer history", "history", 4.0, {"column": "7"}),
+    ],
+)
+def test_a_claim_that_the_results_contradict_is_not_true(
+    claim: str, table: str, by: float, place: dict[str, str]
+) -> None:
+    results = changed(table, by, **place)
+    told = {found.text: found.told(results)[1] for found in CLAIMS}
+    assert [text for text, verdict in told.items() if verdict != "true"] == [t for t in told if claim in t]
+
+
+def test_a_change_is_the_figure_less_that_of_the_form_as_it_is() -> None:
+    row = "dropout 0.5 instead of 0.3"
+    shown = {r[0]: r for r in view("differences", changed("differences", 1.5, row=row, column="test")).blocks[0].rows}
+    assert shown[row][2:] == ("40.00", "+0.00", "41.50", "+1.50")
+    gained = view("ablation", changed("ablation", -3.0, row="TANGO-TuckER on WIKI", column="all")).blocks[0].rows
+    assert ("TANGO-TuckER on WIKI", "gain", "+2.00", "-2.00") in gained
+
+
+def test_what_the_dynamics_add_is_told_whatever_it_is() -> None:
+    """Half a point of MRR helps or hurts, a tenth says nothing; what is not there is named."""
+    results = make_results()
+    gains = dict(zip(MEASURED, (0.5, -0.5, 0.1, -0.1, -2.0), strict=True))
+    for column, moved in (("as it is", 1.0), ("trained without", 0.0)):
+        for cell in find_table("dynamics").of(column=column):
+            figures: Any = results.found[cell.config][0]["test"]["time-aware"]
+            figures["mrr"] = 40.0 + moved * gains[cell.row.partition(",")[0]]
+    told = dynamics(results)
+    assert told.count("so that they help on 1 of 5 sets and hurt on 2") == 2
+    assert all(f"{data} {gain:+.2f}" in told for data, gain in gains.items())
+    assert "Not measured yet" not in told
+    del results.found["tango-distmult-off/WIKI"]
+    assert "Not measured yet: ours on WIKI (" in dynamics(results)
+
+
+def test_a_goal_is_reached_from_the_best_number_of_the_paper_on() -> None:
+    best = {"ICEWS05-15": 42.86, "ICEWS18": 28.97, "WIKI": 53.04, "YAGO": 63.34, "ICEWS14s": 36.8}
+    for less, verdict in ((0.0, "reached"), (0.01, "**missed**")):
+        results = make_results()
+        for data, mrr in best.items():
+            for decoder in ("tucker", "distmult"):
+                results.found[f"paper-{decoder}/{data}"][0]["test"]["time-aware"]["mrr"] = mrr - less
+        assert [row[3] for row in goals(results)] == [verdict] * len(best)
+        assert {row[0]: float(row[1]) for row in goals(results)} == best
+
+
 def test_what_is_not_measured_names_the_command_that_measures_it() -> None:
     rows = [line for line in render(Results()).splitlines() if "| not measured yet |" in line]
     assert len(rows) == len(CLAIMS) + len(MEASURED)
@@ -118,3 +184,46 @@ def test_figures_have_the_published_curve_and_ours(full: Results) -> None:
     assert not plot_ablation(Results()).axes[0].patches
     assert len(plot_time_cost(full).axes[0].patches) == 8 + 4 + 6
     assert len(plot_time_cost(Results()).axes[0].patches) == 8
+
+
+@pytest.mark.parametrize(
+    ("plot", "panel", "table", "metric"),
+    [
+        (plot_horizon, 0, "horizon", "mrr"),
+        (plot_history, 0, "history", "mrr"),
+        (plot_history, 1, "history", "epoch_seconds"),
+    ],
+)
+def test_curves_go_through_the_published_numbers_and_ours(
+    plot: Any, panel: int, table: str, metric: str, full: Results
+) -> None:
+    axes = plot(full).axes[panel]
+    lines = {str(line.get_label()): [*zip(*line.get_data(), strict=True)] for line in axes.lines}
+    lines |= {bar.get_label(): [*zip(*bar.lines[0].get_data(), strict=True)] for bar in axes.containers}
+    paper = published()[table]
+    for row in paper.rows:
+        own = [(int(column), paper.values[row, column, metric].value) for column in paper.columns]
+        assert lines[f"{row}, paper"] == own
+    cells = find_table(table).of(row="TANGO-TuckER", form="paper form", metric=metric)
+    wanted = [(int(cell.column), full.value(cell).mean) for cell in cells]  # type: ignore[union-attr]
+    assert lines["TANGO-TuckER, paper form"] == wanted
+    assert len(wanted) == len(paper.columns)
+
+
+def test_bars_are_as_long_as_the_published_times_and_ours(full: Results) -> None:
+    axes = plot_time_cost(full).axes[0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    found = {name: bar.get_width() for name, bar in zip(names, axes.patches, strict=True)}  # type: ignore[attr-defined]
+    for (row, data, _), printed in published()["time"].values.items():
+        assert data != "ICEWS05-15" or found[f"{row}, paper"] == printed.value
+    for cell in find_table("time-cost").cells:
+        assert found[f"{cell.row}, {cell.form}"] == full.value(cell).mean  # type: ignore[union-attr]
+
+
+def test_the_figure_of_the_dynamics_is_the_gain_over_none(full: Results) -> None:
+    lines: list[Any] = [line for line in plot_dynamics(full).axes[0].lines if "," in str(line.get_label())]
+    assert len(lines) == len(MEASURED)
+    for line in lines:
+        assert set(WINDOWS) <= set(line.get_xdata())
+        assert list(line.get_xdata()) == sorted(line.get_xdata())
+        assert list(line.get_ydata()) == pytest.approx([5.0] * len(line.get_xdata()))  # as the figures are made up

@@ -71,6 +71,45 @@ def test_every_value_is_printed_in_the_source() -> None:
             assert isinstance(found.value, str) or float(found.value) in printed, (name, key)
 
 
+ELSEWHERE = {"embedding size": "dim", "mgcn layer": "layers", "w": "transition", "history length": "history"}
+
+
+def rows_of_source(text: str, label: str) -> set[tuple[str, ...]]:
+    """Name and numbers of each row of the table with this label."""
+    found = next(part for part in re.findall(r"\\begin{table.*?\\end{table", text, re.DOTALL) if label in part)
+    found = re.sub(r"\\includegraphics\[.*?]{(\w+)\.png}", r"\1", re.sub(r"\\(cite|multicolumn){.*?}", "", found))
+    found = re.sub(r"\\[a-z#]+|[{}$]|(?<=\d),(?=\d{3})", "", found.replace("w.o.trans", "without transition"))
+    rows = [[cell.strip() for cell in row.split("&")] for row in found.split(r"\\")]
+    return {(row[0].rpartition("\n")[2].strip().casefold(), *filter(re.compile(r"\w").search, row[1:])) for row in rows}
+
+
+@pytest.mark.skipif(SOURCE is None, reason="TANGOKG_PAPER does not name the source of the paper")
+@pytest.mark.parametrize("name", [name for name in NAMES if published()[name].kind == "table"])
+def test_rows_are_those_of_the_source_in_the_order_of_the_source(name: str) -> None:
+    """A number in another row, column or table is not the paper's, though it is printed somewhere."""
+    table, text = published()[name], Path(str(SOURCE)).read_text(encoding="utf-8")
+    there = rows_of_source(text, f"{{{table.label}}}")
+    there |= rows_of_source(text, "{tab: continuous data}") if name == "statistics" else set()
+    plain = {(ELSEWHERE.get(row[0], row[0]).replace(" continuous", "-thinned"), *map(number, row[1:])) for row in there}
+    for row in table.rows:
+        values = [table.get(row, column, metric) for column in table.columns for metric in table.metrics]
+        assert (row.casefold(), *(number(str(found.value)) for found in values if found)) in plain, row
+
+
+def number(text: str) -> float | str:
+    return float(text) if re.fullmatch(r"[\d.]+", text) else text.casefold()
+
+
+@pytest.mark.skipif(SOURCE is None, reason="TANGOKG_PAPER does not name the source of the paper")
+@pytest.mark.parametrize(("name", "metric"), [("horizon", "mrr"), ("history", "mrr"), ("history", "epoch_seconds")])
+def test_curves_are_those_of_the_source(name: str, metric: str) -> None:
+    drawn = re.findall(r"coordinates\s*{(.*?)}", Path(str(SOURCE)).read_text(encoding="utf-8"), re.DOTALL)
+    curves = [[(int(x), float(y)) for x, y in re.findall(r"\((\d+),\s*([\d.]+)\)", curve)] for curve in drawn]
+    table = published()[name]
+    for row in table.rows:
+        assert [(int(c), float(table.values[row, c, metric].value)) for c in table.columns] in curves
+
+
 def test_a_wrong_file_is_refused() -> None:
     head = {"label": "x", "title": "x", "columns": ["A"], "metrics": ["hits@1", "hits@3"]}
     for wrong, message in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tangokg.reproduce.plots import PLOTS, SUFFIXES
 from tangokg.reproduce.presets import (
     BASELINES,
     COUNTERS,
+    DIFFERENCES_ON,
     LARGE,
     LARGE_STEPS,
     MEASURED,
@@ -28,6 +30,7 @@ from tangokg.reproduce.presets import (
     THIN_SEED,
     THINNED,
     THINNED_COUNTS,
+    TRAINING_RANGE,
     differences_measured,
 )
 from tangokg.reproduce.runs import missing, order
@@ -151,6 +154,7 @@ def test_the_committed_configs_are_those_of_the_presets(tmp_path: Path) -> None:
     left.parent.mkdir()
     left.write_text(next(iter(wanted.values())))
     assert write_configs(tmp_path) == (len(wanted), [left])
+    assert not left.exists()
     found = load_config(tmp_path / "paper-tucker" / "YAGO.toml")
     assert (found.model, found.settings.dim, found.settings.identity) == ("tango-tucker", 300, True)
     paper = read_toml(tmp_path / "paper-tucker" / "ICEWS05-15.toml")["paper"]
@@ -166,6 +170,36 @@ def test_every_difference_has_its_row_on_the_page_of_differences() -> None:
     assert set(rows) == {"paper-tucker", *(f"paper-tucker-{name}" for name in differences_measured())}
 
 
+def test_the_page_of_differences_has_what_was_asked_for_each_with_its_run_or_why_none() -> None:
+    page = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
+    _, _, rest = page.partition("## Departures")
+    head, _, *rows = [
+        line.strip("| ").split(" | ") for line in rest.partition("###")[0].splitlines() if line[:1] == "|"
+    ]
+    found = {row[0]: row[head.index("preset of its run")].strip("`") for row in rows}
+    assert {
+        "the state in its own derivative",
+        "time scale",
+        "what the scale refers to",
+        "history",
+        "normalisation",
+        "transition of which interval",
+        "static part in the decoder",
+        "dropout",
+        "batch of windows",
+    } <= set(found)
+    presets = {experiment.preset for experiment in experiments().values()}
+    assert [name for name, run in found.items() if run not in presets and not run.startswith("none")] == []
+
+
+def test_the_distance_is_told_of_both_decoders_on_every_set_in_every_form() -> None:
+    cells = {(cell.row, cell.column, cell.form) for cell in find_table("distance").cells if cell.metric == "distance"}
+    main = {(cell.row, cell.column, cell.form) for cell in find_table("main").cells if cell.form != "our run"}
+    assert {cell for cell in main if cell[1] != "ICEWS14"} <= cells
+    wanted = {cell.config for cell in find_table("distance").cells}
+    assert all("state" in job.needs for job in missing(Results(), ["distance"], seeds=1) if job.config in wanted)
+
+
 def test_the_page_of_the_docs_is_that_of_the_results() -> None:
     results = read_results(ROOT / "results")
     assert not results.stale
@@ -173,6 +207,67 @@ def test_the_page_of_the_docs_is_that_of_the_results() -> None:
     assert page == render(results), "make it with tango reproduce --page"
     names = [f"results-{name}{suffix}" for name in PLOTS for suffix in SUFFIXES]
     assert [name for name in names if not (ROOT / "docs" / "figures" / name).is_file()] == []
+
+
+def test_the_main_table_has_five_seeds_as_in_the_paper_and_the_rest_one() -> None:
+    main = {cell.config for cell in find_table("main").cells if cell.form == "paper form"}
+    several = {name for name in main if name.partition("/")[2] != "ICEWS14"}
+    assert {name: e.seeds for name, e in experiments().items()} == {n: 5 if n in several else 1 for n in experiments()}
+
+
+def test_ablations_are_of_every_set_and_differ_from_the_preset_in_one_thing() -> None:
+    """Without the ODE, with other graphs, and with windows from 0.001 to 10 units of solver time."""
+    known = experiments()
+    changes: dict[str, dict[str, Any]] = {"off": {"ode": False}, "other-graphs": {"graphs": "other"}}
+    sets = {"ICEWS05-15", "ICEWS18", "WIKI", "YAGO", "ICEWS14s"}
+    for form in ("paper", "tango"):
+        for end, changed in changes.items():
+            found = [e for e in known.values() if e.preset.startswith(form) and e.preset.endswith(f"-{end}")]
+            assert {e.data for e in found} == sets
+            for e in found:
+                whole = known[e.name.replace(f"-{end}", "")]
+                assert e.settings == {**whole.settings, **changed}
+                assert e.train == whole.train
+    windows: dict[str, set[float]] = {data: set() for data in sets}
+    for e in known.values():
+        if "-window-" in e.preset:
+            windows[e.data].add(round(e.settings["step_time"] * e.settings["history"], 9))
+            assert e.preset.endswith(f"-{round(e.settings['step_time'] * e.settings['history'], 9):g}")
+    assert all(min(times) == 0.001 and max(times) == 10 and len(times) > 3 for times in windows.values())
+
+
+def test_the_form_of_the_authors_runs_on_two_sets_with_the_settings_of_the_paper() -> None:
+    found = [e for e in experiments().values() if e.preset.startswith("authors-")]
+    assert {(e.data, e.row) for e in found} == set(product(("ICEWS14s", "YAGO"), ("TANGO-TuckER", "TANGO-DistMult")))
+    for e in found:
+        steps = {"ICEWS14s": 364, "YAGO": 188}[e.data]
+        scale = published()["settings"].values["scale", {"ICEWS14s": "ICEWS14"}.get(e.data, e.data), "value"].value
+        assert e.settings["step_time"] * steps == pytest.approx(scale, rel=0.01)
+        assert (e.model, e.settings["layers"]) == ("tango-authors", 2)
+    assert {cell.config for cell in find_table("main").cells if cell.form == "authors' form"} == {e.name for e in found}
+
+
+@pytest.mark.skipif("TANGOKG_DATA" not in os.environ, reason="TANGOKG_DATA is not set")
+def test_the_share_of_the_training_range_is_that_of_its_set() -> None:
+    data = find(DIFFERENCES_ON)
+    share = float(np.ptp(data.train.t) / np.ptp(data.facts.t))
+    assert pytest.approx(share) == TRAINING_RANGE
+    own = {name: found.settings for name, found in differences_measured().items()}
+    whole = experiments()[f"paper-tucker/{DIFFERENCES_ON}"].settings
+    assert own["time-of-whole-range"]["step_time"] == pytest.approx(whole["step_time"] * share)
+
+
+def test_each_difference_changes_what_it_says_and_nothing_else() -> None:
+    whole = experiments()[f"paper-tucker/{DIFFERENCES_ON}"]
+    base = make_config(whole.model, {"settings": dict(whole.settings), "train": dict(whole.train)}).to_tables()
+    every: set[str] = set()
+    for name, difference in differences_measured().items():
+        e = experiments()[f"paper-tucker-{name}/{DIFFERENCES_ON}"]
+        own = make_config(e.model, {"settings": dict(e.settings), "train": dict(e.train)}).to_tables()
+        changed = {key for table in ("settings", "train") for key in own[table] if own[table][key] != base[table][key]}
+        assert changed == {*difference.settings, *difference.train} != set(), name
+        every |= changed
+    assert {"identity", "step_time", "normalise", "transition_of", "static", "dropout", "batch_windows"} <= every
 
 
 def test_runs_come_by_priority_and_each_once() -> None:
@@ -187,6 +282,8 @@ def test_runs_come_by_priority_and_each_once() -> None:
         ("paper-distmult-without-transition/WIKI", 0),
         ("paper-tucker/ICEWS18", 1),
         ("paper-tucker-history-1/ICEWS05-15", 0),
+        ("paper-tucker-history-7/ICEWS05-15", 0),
+        ("authors-tucker/ICEWS14s", 0),
     ]
     assert [place[run] for run in stages] == sorted(place[run] for run in stages)
     horizon = missing(Results(), ["horizon"], seeds=1)
@@ -207,3 +304,5 @@ def test_the_thinned_set_is_the_first_draw_with_as_many_times_as_the_paper() -> 
     thinned = thin_dataset(whole, THIN_SEED)
     assert (thinned.name, len(times)) == (THINNED, 4017)
     assert [len(part) for part in thinned.parts.values()] == [THINNED_COUNTS[p] for p in ("train", "valid", "test")]
+    names = {"entities": thinned.vocab.num_entities, "relations": thinned.vocab.num_relations}
+    assert names | {"times": len(np.unique(thinned.facts.t))} == {key: THINNED_COUNTS[key] for key in (*names, "times")}

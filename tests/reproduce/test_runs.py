@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from reproduce_small import HERE, Quiet, a_job, few_facts, small
+from reproduce_small import HERE, Quiet, a_job, few_facts, made_up, small
 from tangokg.cli import main
 from tangokg.errors import ConfigError, TrainingError
 from tangokg.forecast import Forecaster
@@ -56,6 +56,10 @@ def test_every_protocol_that_a_cell_needs_is_measured(tmp_path: Path) -> None:
     assert not results.stale
     assert not [j for j in missing(results, [HERE]) if j.seed == 0]
     assert [cell for cell in cells_of(HERE) if results.value(cell) is None] == []
+    for need in job.needs:  # a protocol that a cell needs and a result lacks is measured
+        less = {name: found for name, found in result["protocols"].items() if name != need}
+        (write / "0.json").write_text(json.dumps(result | {"protocols": less}))
+        assert [j.seed for j in missing(read_results(tmp_path / "results"), [HERE], seeds=1)] == [0]
     ahead, single = result["protocols"]["horizon"]["1"]["raw"], result["test"]["raw"]
     assert ahead["mrr"] == pytest.approx(single["mrr"])  # every snapshot before is at least one step away
 
@@ -115,6 +119,75 @@ def test_a_budget_that_is_spent_leaves_runs_and_a_failure_does_not_stop_the_othe
     assert one_by_one(jobs, tmp_path, "cpu", spent, board, lambda *_: None).waiting == jobs
     ends = Budget.of(600.0)
     assert ends.last - ends.train == pytest.approx(60.0)
+
+
+def test_a_run_gets_the_ends_of_the_budget_in_this_process_and_in_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget, got = Budget.of(600.0), []
+
+    def make(job: Job, work: Path, device: str, train: float, last: float, *_: Any) -> dict[str, Any]:
+        got.append((train, last))
+        return {"test": {"time-aware": {"mrr": 1.0}}, "epochs": 1}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pool, "make_result", make)
+        one_by_one([a_job()], tmp_path, "cpu", budget, Quiet(), lambda *_: None)
+    monkeypatch.setattr(pool, "LOOK", 0.02)
+    side_by_side([a_job()], 2, tmp_path, "cpu", budget, Quiet(), lambda *_: None, fake)
+    order = json.loads(a_job().folder(tmp_path).with_name("0.order.json").read_text())
+    since = time.time() - time.monotonic()  # of the clock that all processes share
+    got.append((order["train"] - since, order["last"] - since))
+    assert got == [pytest.approx((budget.train, budget.last), abs=0.5)] * 2
+    assert order["device"] == "cpu"
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("workers", [None, 1, 3])
+def test_the_command_hands_on_its_budget_and_how_many_run_side_by_side(
+    workers: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got: list[tuple[int, float]] = []
+
+    def alone(jobs: list[Job], work: Path, device: str, budget: Budget, *_: Any) -> pool.Outcome:
+        return beside(jobs, 1, work, device, budget)
+
+    def beside(jobs: list[Job], many: int, work: Path, device: str, budget: Budget, *_: Any) -> pool.Outcome:
+        got.append((many, budget.last - time.monotonic()))
+        return pool.Outcome(waiting=list(jobs))
+
+    monkeypatch.setattr(pool, "one_by_one", alone)
+    monkeypatch.setattr(pool, "side_by_side", beside)
+    monkeypatch.setattr(pool, "room", lambda device: 2)
+    words = ["-q", "reproduce", "--run", "--only", HERE, "--budget", "8m", "--results", str(tmp_path)]
+    assert main([*words, *([] if workers is None else ["--workers", str(workers)])]) == 0
+    ((many, left),) = got
+    assert many == (workers or 2)
+    assert left == pytest.approx(480, abs=5)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_one_file_grows_with_each_run_and_what_it_holds_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "one.json"
+    made: list[int | None] = []
+
+    def make(job: Job, *_: Any) -> dict[str, Any]:
+        found = json.loads(packed.read_text())["results"] if packed.exists() else []
+        assert [result["seed"] for result in found] == [*range(job.seed)]  # the runs before are safe
+        if len(made) in (2, 3):
+            made.append(None)
+            raise TrainingError("too hot")
+        made.append(job.seed)
+        return made_up(experiments()[HERE]) | {"seed": job.seed, "protocols": {need: {} for need in job.needs}}
+
+    monkeypatch.setattr(pool, "make_result", make)
+    words = ["-q", "reproduce", "--run", "--only", HERE, "--device", "cpu", "--out", str(packed), "--seeds"]
+    words = [*words, "3", "--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
+    assert [main(words) for _ in range(3)] == [2, 2, 0]
+    assert made == [0, 1, None, None, 2]
+    assert not (tmp_path / "results").exists()
 
 
 FAKE = """

@@ -34,6 +34,15 @@ def test_the_grid_is_the_papers_and_every_point_is_a_config_of_its_own() -> None
     )
 
 
+def test_the_search_holds_the_papers_space_and_goes_somewhat_beyond_it_in_few_trials() -> None:
+    grid, search = PRESETS["paper-grid"].space, PRESETS["search"].space
+    assert {"step_time", "learning_rate", "batch_windows"} == set(search) - set(grid)
+    for name in set(grid) - {"scale"}:  # which is step_time there
+        assert all(search[name].clip(value) == value for value in grid[name].values), name  # type: ignore[union-attr]
+    assert PRESETS["search"].trials <= 24 < PRESETS["paper-grid"].trials == 432
+    assert PRESETS["search"].sampler != PRESETS["paper-grid"].sampler == "grid"
+
+
 def test_a_scale_is_the_solver_time_from_the_first_fact_to_the_last_of_validation() -> None:
     dataset = make_dataset(3)
     plan = make_plan(dataset, "paper-grid", assignments=["scale=0.1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -62,6 +63,20 @@ def test_a_search_begins_with_the_usual_settings_and_repeats_itself_across_stops
     assert found[0] == found[1]
     assert found[0][0] == SEARCH.usual(DATA)
     assert len({tuple(values.items()) for values in found[0]}) == 8
+
+
+def test_a_search_learns_from_its_trials() -> None:
+    """Once enough of them are over, what is tried next depends on how they went: that of a grid never does."""
+    for plan, learns in ((SEARCH, True), (GRID, False)):
+        tried = []
+        for sign in (1, -1):
+            with TemporaryDirectory() as folder:
+                study = Study(Path(folder) / "a.study", plan, DATA)
+                for number in range(9):
+                    end(study.claim(9), mrr=50.0 + sign * number)
+                tried.append([outcome.values for outcome in study.outcomes()])
+        assert tried[0][:6] == tried[1][:6]
+        assert (tried[0] != tried[1]) == learns
 
 
 def test_no_point_of_a_search_is_tried_twice_and_all_are_tried_in_the_end(tmp_path: Path) -> None:

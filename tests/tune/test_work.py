@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import queue
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from cli_runs import printed
 from conftest import make_dataset
+from tangokg import tune
 from tangokg.cli import main
 from tangokg.cli.options import parse_budget
 from tangokg.errors import ConfigError
-from tangokg.train import load_config
+from tangokg.quads import Dataset
+from tangokg.train import Progress, TrainSettings, fit, load_config
+from tangokg.tune import figure
+from tangokg.tune.display import Display
 from tangokg.tune.figure import explained, marks, plot_study
+from tangokg.tune.sampling import PRUNERS, load_optuna
 from tangokg.tune.space import Choice, Range, make_plan
 from tangokg.tune.study import Outcome
-from tangokg.tune.work import Search, work
+from tangokg.tune.work import Judge, Search, work, work_together
 
 TINY = ["dim=[2, 3]", "layers=1", "history=[1, 2]", "batch_windows=8", "device=cpu"]
 EPOCHS = ("epochs=2",)
 LONGER = ("epochs=4", "checkpoint_seconds=0")
 ROOT = Path(__file__).parents[2]
+tune_work: Any = sys.modules["tangokg.tune.work"]  # the module: the package has a function of this name
 WORKER = """
 import time
 from pathlib import Path
@@ -81,6 +94,138 @@ def test_a_trial_that_cannot_be_trained_is_noted_and_the_next_one_goes_on(tmp_pa
     assert set(failed) == {1e30}
     assert "not a number" in failed[1e30].note
     assert {o.state for o in outcomes} == {"failed", "done"}
+
+
+def test_a_trial_that_its_pruner_gives_up_ends_there_and_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strict(load_optuna().pruners.BasePruner):  # type: ignore[misc]
+        def prune(self, study: Any, trial: Any) -> bool:
+            return bool(trial.number > 0)
+
+    monkeypatch.setitem(PRUNERS, "strict", lambda epochs: Strict())
+    outcomes = work(tiny(tmp_path / "a", 3, "epochs=3", pruner="strict"))
+    assert [(o.state, o.epochs) for o in outcomes] == [("done", 3), ("pruned", 1), ("pruned", 1)]
+    assert all(o.mrr is not None for o in outcomes)
+
+
+@pytest.mark.slow
+def test_workers_side_by_side_end_a_study_together(tmp_path: Path) -> None:
+    heard: list[int] = []
+    search = tiny(tmp_path / "a", 4, "epochs=1")
+    outcomes = work_together(search, 2, lambda found: heard.append(len(found)))
+    assert [o.state for o in outcomes] == ["done"] * 4
+    assert len({tuple(o.values.items()) for o in outcomes}) == 4
+    assert heard[-1] == 4
+    assert work(search) == outcomes  # nothing is left to do
+
+
+def test_as_many_workers_are_started_as_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+
+    class Process:
+        exitcode = 0
+
+        def __init__(self, target: Any, args: Any) -> None:
+            started.append(args[0])
+
+        def start(self) -> None: ...
+        def join(self) -> None: ...
+        def is_alive(self) -> bool:
+            return False
+
+    here = SimpleNamespace(Process=Process, Event=threading.Event, SimpleQueue=queue.SimpleQueue)
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: here)
+    search = tiny(tmp_path / "a", 4)
+    work_together(search, 3)
+    assert started == [search] * 3
+
+
+def test_the_display_has_a_line_for_each_trial_that_ends_however_often_it_hears(tmp_path: Path) -> None:
+    def trial(number: int, state: str, mrr: float | None, note: str = "") -> Outcome:
+        return Outcome(number, state, mrr, {"dim": 10 + number}, 3, 1.0, note)
+
+    told = StringIO()
+    with Display(Console(file=told, width=200), 5) as display:
+        before = [trial(0, "done", 30.0), trial(1, "under way", 20.0)]
+        after = [before[0], trial(1, "pruned", 20.0), trial(2, "failed", None, "no room"), trial(3, "done", 35.0)]
+        for outcomes in (before, before, after, after):
+            display.hear(outcomes)
+        (task,) = display.bar.tasks
+        assert (task.completed, task.total) == (4, 5)
+        assert "best 35.00 (trial 3" in task.description
+    lines = told.getvalue().splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [["trial", "1"], ["trial", "2"], ["trial", "3"]]
+    assert "1 of 5 trials are there already; best 30.00" in lines[0]
+    assert all(text in line for text, line in zip(("given up after 3", "no room", "MRR 35.00"), lines[1:], strict=True))
+    assert ["best so far" in line for line in lines] == [False, False, False, True]
+    assert all(f"dim={10 + number}" in line for number, line in enumerate(lines))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_command_hands_on_pruner_budget_and_workers(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    got: list[tuple[Search, int]] = []
+
+    def together(search: Search, many: int = 1, hear: Any = None) -> list[Outcome]:
+        got.append((search, many))
+        return []
+
+    monkeypatch.setattr(tune, "work", together)
+    monkeypatch.setattr(tune, "work_together", together)
+    words = ["-q", "tune", "world", "--pruner", "halving", "--budget", "8m", "--workers", str(workers)]
+    for preset, trials in (("search", 24), ("paper-grid", 432)):
+        assert main([*words, "--preset", preset]) == 0
+        search, many = got.pop()
+        assert (search.plan.preset, search.trials, search.pruner, many) == (preset, trials, "halving", workers)
+        assert search.deadline is not None
+        assert search.deadline - time.time() == pytest.approx(480, abs=30)
+
+
+def test_trials_do_not_get_to_see_the_test_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Dataset] = []
+
+    def look(dataset: Dataset, *rest: Any, **more: Any) -> Any:
+        seen.append(dataset)
+        return fit(dataset, *rest, **more)
+
+    monkeypatch.setattr(tune_work, "fit", look)
+    search = tiny(tmp_path / "a", 2, "epochs=1")
+    work(search)
+    assert [len(dataset.test) for dataset in seen] == [0, 0]
+    assert all(len(dataset.valid) == len(search.dataset.valid) > 0 for dataset in seen)
+    assert len(search.dataset.test) > 0
+
+
+def test_a_trial_that_is_taken_up_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[int] = []
+
+    class Heard(Judge):
+        def epoch(self, progress: Progress, settings: TrainSettings) -> None:
+            trained.append(progress.epoch)
+            super().epoch(progress, settings)
+
+    monkeypatch.setattr(tune_work, "Judge", Heard)
+    search = tiny(tmp_path / "a", 1, *LONGER)
+    work(search, stop=lambda: bool(trained) and trained[-1] == 2)
+    assert trained == [1, 2]
+    assert [o.state for o in work(search)] == ["done"]
+    assert trained == [1, 2, 3, 4]
+
+
+def test_the_best_so_far_is_drawn_as_it_rises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(figure, "write_figure", lambda made, path: drawn.append(made))
+    mrr = [3.0, 1.0, 4.0, 1.0, 5.0, 2.0]
+    outcomes = [Outcome(n, ("done", "pruned")[n % 2], y, {"a": n % 3}, 3, 1.0) for n, y in enumerate(mrr)]
+    plot_study(tmp_path / "a.svg", outcomes, {"a": Choice((0, 1, 2))}, "a study")
+    history, by_setting = drawn[0].axes
+    (best,) = history.lines
+    assert list(best.get_ydata()) == [max(mrr[: n + 1]) for n in range(len(mrr))]
+    for axes, x in ((history, range(6)), (by_setting, [0, 1, 2, 0, 1, 2])):
+        assert axes.collections[0].get_offsets().tolist() == [[a, b] for a, b in zip(x, mrr, strict=True)]
 
 
 def test_time_that_is_up_leaves_the_trial_to_be_taken_up(tmp_path: Path) -> None:
