@@ -13,7 +13,7 @@ import pytest
 
 from tangokg.config import read_toml
 from tangokg.models import MODELS
-from tangokg.quads import find, thin_dataset
+from tangokg.quads import KNOWN, find, thin_dataset
 from tangokg.reproduce import experiments, find_table, published, read_results, tables
 from tangokg.reproduce.cells import RUN
 from tangokg.reproduce.configs import config_files, write_configs
@@ -268,6 +268,14 @@ def test_each_difference_changes_what_it_says_and_nothing_else() -> None:
         assert changed == {*difference.settings, *difference.train} != set(), name
         every |= changed
     assert {"identity", "step_time", "normalise", "transition_of", "static", "dropout", "batch_windows"} <= every
+
+
+def test_where_nothing_can_stop_training_its_length_is_given() -> None:
+    """A set without a validation part (ICEWS14) is trained for as many epochs as were asked for."""
+    for experiment in experiments().values():
+        unvalidated = not KNOWN[experiment.source].rows["valid"]
+        assert (experiment.train.get("patience") == 0) == unvalidated, experiment.name
+        assert not unvalidated or experiment.train["epochs"] > 0
 
 
 def test_runs_come_by_priority_and_each_once() -> None:

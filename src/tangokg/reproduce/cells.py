@@ -115,10 +115,10 @@ def _each(data: tuple[str, ...], variant: str = "") -> Iterator[tuple[str, str, 
 
 
 def _compared(table: str, data: tuple[str, ...]) -> Iterator[tuple[str, str, str, str]]:
-    """As :func:`_each`, for the baselines that the paper has in a table, and the counters in the main one."""
+    """As :func:`_each`, for the baselines that the paper has in a table, and the counters in two of them."""
     printed = published()[table].rows if table in published() else ()
     models = {row: model for row, model in BASELINES.items() if row in printed}
-    models |= COUNTERS if table == "main" else {}
+    models |= COUNTERS if table in ("main", "irregular") else {}
     for row, model in models.items():
         for name in data:
             yield row, name, RUN, f"baseline-{model}/{name}"

@@ -207,6 +207,7 @@ def _authors(data: str, decoder: str) -> Experiment:
     best = paper_settings(data, decoder)
     settings = {key: best[key] for key in ("decoder", "dim", "history", "transition", "dropout")}
     settings |= {"layers": min(2, best["layers"]), "step_time": float(f"{paper_step_time(data):.3g}")}
+    settings["static"] = decoder == "distmult"  # which joins the embeddings to the states there
     departures = ("the form of the authors' program",)
     return Experiment(
         f"authors-{decoder}", data, DECODERS[decoder], "tango-authors", settings, train_settings(data), 1, departures

@@ -44,6 +44,17 @@ class View:
     notes: list[str] = field(default_factory=list)
 
 
+ABOUT = {
+    "dynamics": """*As it is* is the preset. *Asked* are its weights without dynamics, or with the graphs of another
+    window; *trained* are models that were trained so; *window* x gives a whole window the solver time x. As it is may
+    be the mean of several seeds, the others are one.""",
+    "distance": """*Distance* is the mean of |h(t) - h(0)| / |h(0)| over the entities with edges in a window, from its
+    start to its end; *turn* that of 1 - cos(h(t), h(0)), which a growth common to all leaves at 0.""",
+    "horizon": """In the paper form a step is so long that a week leads beyond what training saw; *ours* stops at the
+    longest gap of training (docs/differences.md).""",
+}
+
+
 def view(name: str, results: Results, counts: Counts | None = None) -> View:
     """One table or figure of the paper, or beyond it; ``counts`` are of data sets, else those of the registry."""
     table = find_table(name)
@@ -56,6 +67,7 @@ def view(name: str, results: Results, counts: Counts | None = None) -> View:
         metrics = dict.fromkeys([cell.metric for cell in table.cells])
         shown.blocks = [_matrix(table, metric, results) for metric in metrics]
     shown.notes += [
+        *([" ".join(ABOUT[name].split())] if name in ABOUT else []),
         *_devices(table, results),
         *_misprints(table),
         *_departures(table),
