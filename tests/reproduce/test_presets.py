@@ -15,7 +15,7 @@ from tangokg.config import read_toml
 from tangokg.models import MODELS
 from tangokg.quads import KNOWN, find, thin_dataset
 from tangokg.reproduce import experiments, find_table, published, read_results, tables
-from tangokg.reproduce.cells import RUN
+from tangokg.reproduce.cells import RUN, cells_of
 from tangokg.reproduce.configs import config_files, write_configs
 from tangokg.reproduce.page import render
 from tangokg.reproduce.plots import PLOTS, SUFFIXES
@@ -314,3 +314,7 @@ def test_the_thinned_set_is_the_first_draw_with_as_many_times_as_the_paper() -> 
     assert [len(part) for part in thinned.parts.values()] == [THINNED_COUNTS[p] for p in ("train", "valid", "test")]
     names = {"entities": thinned.vocab.num_entities, "relations": thinned.vocab.num_relations}
     assert names | {"times": len(np.unique(thinned.facts.t))} == {key: THINNED_COUNTS[key] for key in (*names, "times")}
+
+
+def test_every_experiment_fills_a_cell() -> None:
+    assert [name for name in experiments() if not cells_of(name)] == []
