@@ -64,9 +64,9 @@ def test_claims_are_true_or_not_by_the_results(full: Results) -> None:
     assert {claim.told(Results())[1] for claim in CLAIMS} == {"not measured yet"}
     for name in ("paper-tucker-without-transition/WIKI", "paper-tucker-without-transition/ICEWS05-15"):
         worse = make_results()
-        for part in worse.found[name][0]["protocols"].values():
-            for figures in part.values():
-                figures["mrr"] = 60.0
+        protocols = worse.found[name][0]["protocols"]
+        for figures in (found for key in ("snapshots", "inductive") for found in protocols.get(key, {}).values()):
+            figures["mrr"] = 60.0
         assert CLAIMS[0].told(worse)[1] == "**in 3 of 4 cases**"
     assert CLAIMS[4].told(worse)[1] == "**in 1 of 2 cases**"
 

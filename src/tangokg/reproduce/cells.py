@@ -196,14 +196,15 @@ def _words(variant: str) -> str:
 
 
 def _distance(table: str) -> Iterator[Cell]:
-    for row, name, form, config in _each(MEASURED):
-        for metric in ("distance", "turn") if form in ("paper form", "ours") else ("distance",):
-            yield Cell(table, row, name, form, metric, config, ("protocols", "state"))
-    for window in WINDOWS:
-        for name in MEASURED:
-            row, config = f"TANGO, a window of {window:g}", f"paper-{best_decoder(name)}-window-{window:g}/{name}"
-            for metric in ("distance", "turn"):
-                yield Cell(table, row, name, "paper form", metric, config, ("protocols", "state"))
+    """Every preset of TANGO in which a state can travel."""
+    forms = {begin: form for form, begin in FORMS.items() if form != RUN}
+    for config, experiment in experiments().items():
+        begin, _, variant = experiment.preset.partition("-")
+        variant = variant.partition("-")[2].replace("-", " ")
+        if begin in forms and variant != "off" and experiment.data in MEASURED:
+            row = f"{experiment.row}, {variant}" if variant else experiment.row
+            for metric in ("distance",) if begin == "authors" else ("distance", "turn"):
+                yield Cell(table, row, experiment.data, forms[begin], metric, config, ("protocols", "state"))
 
 
 def _multi_step(table: str) -> Iterator[Cell]:

@@ -162,14 +162,18 @@ def chosen(only: Iterable[str]) -> set[str]:
 
 
 def missing(results: Results, only: Iterable[str] = (), seeds: int | None = None, again: bool = False) -> list[Job]:
-    """The runs that are wanted and not there, by priority; ``again`` takes those that are there as well."""
+    """The runs that are wanted and not there, by priority; ``again`` takes those that are there as well.
+
+    Results that lack a protocol come last: most of their cells are filled.
+    """
     wanted = chosen(only)
     jobs = [
         Job.of(experiments()[name], seed)
         for name, seed in order()
         if name in wanted and (seeds is None or seed < seeds)
     ]
-    return [replace(job, again=again) for job in jobs if again or not is_there(results, job)]
+    jobs = [replace(job, again=again) for job in jobs if again or not is_there(results, job)]
+    return sorted(jobs, key=lambda job: not again and job.seed in results.found.get(job.config, {}))
 
 
 def is_there(results: Results, job: Job) -> bool:
