@@ -130,7 +130,12 @@ def test_a_run_that_another_process_makes_is_waited_for_aloud(
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("paper-tucker", "a preset"), ("ICEWS14s", "a data set"), (HERE, "a preset on a data set")],
+    [
+        ("paper-tucker", "a preset"),
+        ("authors", "a family of presets"),
+        ("ICEWS14s", "a data set"),
+        (HERE, "a preset on a data set"),
+    ],
 )
 def test_what_can_only_be_run_is_told_with_the_command(
     name: str, kind: str, capsys: pytest.CaptureFixture[str]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from conftest import N, R, all_queries, equal, facts_like, make_dataset, make_facts, make_timeline, make_vocab
 from tangokg.models import MODELS, Model
+from tangokg.models.authors import SWITCHES as AUTHORS_SWITCHES
 from tangokg.models.tango import TangoSettings
 from tangokg.quads.values import Quadruples, concatenate
 from tangokg.snapshots.timeline import Timeline, build_timeline
@@ -28,6 +29,7 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("tango-distmult", {"static": True, "identity": True, "graphs": "other"}),
     ("tango-authors", {"decoder": "tucker", "transition": 0.0}),
     ("tango-authors", {"static": False}),
+    ("tango-authors", {name: paper for name, (_, paper) in AUTHORS_SWITCHES.items()}),
     ("ttranse", {"norm": 2, "unseen": "zero"}),
     ("ta-distmult", {"negatives": 6}),
     ("de-simple", {"negatives": 6}),

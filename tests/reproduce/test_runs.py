@@ -314,7 +314,7 @@ def test_the_whole_way_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         (["horison"], "unknown table or figure 'horison'. Did you mean horizon?"),
         (["--run", "main"], "write `tango reproduce --run --only main`"),
-        (["--run", "--only", "ICEWS99"], "no table, preset, data set or PRESET/DATA of this name"),
+        (["--run", "--only", "ICEWS99"], "no table, preset, family of presets, data set or PRESET/DATA of this name"),
         (["--run", "--only", "nonsense"], "`tango reproduce --list` names tables and presets"),
         (["--run", "--budget", "soon"], "expected a time such as 90s, 8m or 1h"),
         (["--only", "main"], "give --run as well"),
@@ -339,11 +339,15 @@ def test_what_cannot_be_done_is_told(
     assert not list(tmp_path.iterdir())
 
 
-def test_only_takes_tables_presets_sets_and_experiments() -> None:
+def test_only_takes_tables_presets_families_sets_and_experiments() -> None:
     assert chosen([HERE]) == {HERE}
     assert {name.partition("/")[2] for name in chosen(["WIKI"])} == {"WIKI"}
     assert chosen(["paper-tucker"]) < chosen([])
     assert "paper-tucker-history-7/ICEWS05-15" in chosen(["history"])
+    families = ("paper", "tango", "authors", "baseline")
+    for family in families:
+        assert chosen([family]) == {name for name in chosen([]) if name.startswith(f"{family}-")} != set()
+    assert chosen(families) == chosen([])
     with pytest.raises(ConfigError, match="Did you mean"):
         chosen(["paper-tuker"])
 

@@ -35,7 +35,12 @@ BudgetText = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="WHAT", help="A table, preset, data set or PRESET/DATA. Can be repeated."),
+    typer.Option(
+        "--only",
+        metavar="WHAT",
+        help="A table, preset, family of presets (paper, tango, authors, baseline), data set or PRESET/DATA. "
+        "Can be repeated.",
+    ),
 ]
 Seeds = Annotated[
     int | None,
@@ -154,6 +159,7 @@ def _check_name(name: str) -> None:
     runs: dict[str, str] = {}
     for experiment in experiments().values():
         runs |= {
+            experiment.preset.partition("-")[0]: "a family of presets",
             experiment.name: "a preset on a data set",
             experiment.preset: "a preset",
             experiment.data: "a data set",

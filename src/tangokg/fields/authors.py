@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tangokg.fields.masks import dropout
+from tangokg.fields.masks import dropout, dropout_mask
 from tangokg.snapshots.rows import Edges
 
 
@@ -23,44 +23,86 @@ class AuthorsDerivative(nn.Module):
     Messages go from object to subject, with the row of the relation as it stands. Batch normalisation BN and dropout,
     drawn anew at each call, make this no function of the state while it is trained: gradients are those of autograd
     through the steps of the solver. Biases and normalisation reach every row, so that no entity is untouched.
+
+    Each departure from the paper has a switch. With ``messages_to="object"``, ``weighting="mean"``,
+    ``masks_of="interval"`` and the others false this is the derivative of rows M1 to M3.
     """
 
-    def __init__(self, dim: int, layers: int, w: float, dropout: float, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        dim: int,
+        layers: int,
+        w: float,
+        dropout: float,
+        generator: torch.Generator,
+        *,
+        messages_to: str = "subject",  # or object
+        weighting: str = "symmetric",  # 1 / sqrt(|N(s)| |N(o)|); or mean: 1 / |N| of the receiver
+        batch_norm: bool = True,  # BN and b, in the layers and in the transition
+        masks_of: str = "stage",  # dropout is drawn at each call; or interval: given, by draw_masks
+        shared_delta: bool = True,  # one delta; or one for each layer
+        moving_relations: bool = True,  # or they stand still, and every layer sees them as they are
+    ) -> None:
         super().__init__()
+        norms = layers if batch_norm else 0
         self.weights = nn.ParameterList([nn.Parameter(torch.empty(dim, dim)) for _ in range(layers)])
-        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(dim)) for _ in range(layers)])
-        self.norms = nn.ModuleList([nn.BatchNorm1d(dim) for _ in range(layers)])
-        self.delta = nn.Parameter(torch.tensor(0.1))
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(dim)) for _ in range(norms)])
+        self.norms = nn.ModuleList([nn.BatchNorm1d(dim) for _ in range(norms)])
+        self.delta = nn.Parameter(torch.tensor(0.1) if shared_delta else torch.full((layers,), 0.1))
         for weight in self.weights:
             nn.init.xavier_normal_(weight, generator=generator)
         self.w_trans = nn.Parameter(torch.empty(dim).uniform_(-1.0, 1.0, generator=generator))
-        self.bias_trans = nn.Parameter(torch.zeros(dim))
-        self.norm_trans = nn.BatchNorm1d(dim)
+        self.bias_trans = nn.Parameter(torch.zeros(dim)) if batch_norm else None
+        self.norm_trans = nn.BatchNorm1d(dim) if batch_norm else None
         self.w, self.dropout = w, dropout
+        self.messages_to, self.weighting = messages_to, weighting
+        self.masks_of, self.moving_relations = masks_of, moving_relations
 
     def forward(
-        self, h: Tensor, h_rel: Tensor, edges: Edges, changes: Edges, generator: torch.Generator | None
+        self,
+        h: Tensor,
+        h_rel: Tensor,
+        edges: Edges,
+        changes: Edges,
+        generator: torch.Generator | None,
+        masks: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """``(dh/dt, dh_rel/dt)``; the weights of the edges are those of :func:`symmetric`."""
+        """``(dh/dt, dh_rel/dt)``; edges are those of :meth:`bind`, ``masks`` (L, N, D) take the place of drawn ones."""
         x, rel = h, h_rel
-        for weight, bias, norm in zip(self.weights, self.biases, self.norms, strict=True):
-            total = dropout(_to_subjects(x, rel, edges) @ weight.T, self.dropout, generator)  # (N, D)
-            x, rel = x + self.delta * torch.relu(norm(total + bias)), rel + self.delta * rel
+        deltas = self.delta.unbind() if self.delta.ndim else (self.delta,) * len(self.weights)
+        for layer, (weight, delta) in enumerate(zip(self.weights, deltas, strict=True)):
+            total = _sums(x, rel, edges) @ weight.T  # (N, D)
+            total = dropout(total, self.dropout, generator) if masks is None else total * masks[layer]
+            if self.norms:
+                total = self.norms[layer](total + self.biases[layer])
+            x = x + delta * torch.relu(total)
+            if self.moving_relations:
+                rel = rel + delta * rel
         if self.w:
-            total = _to_subjects(h, h_rel, changes) * self.w_trans  # (N, D)
-            x = x + self.w * torch.relu(self.norm_trans(total + self.bias_trans))
+            total = _sums(h, h_rel, changes) * self.w_trans  # (N, D)
+            if self.norm_trans is not None and self.bias_trans is not None:
+                total = self.norm_trans(total + self.bias_trans)
+            x = x + self.w * torch.relu(total)
             rel = rel + self.w * h_rel
-        return x, rel
+        return x, rel if self.moving_relations else torch.zeros_like(h_rel)
+
+    def bind(self, s: Tensor, r: Tensor, o: Tensor, num_entities: int, sign: Tensor | None = None) -> Edges:
+        """Edges from sender to receiver with their weight, times their sign; each stands there with its reciprocal."""
+        sender, receiver = (o, s) if self.messages_to == "subject" else (s, o)
+        degree = torch.bincount(receiver, minlength=num_entities).double()
+        weight = degree.index_select(0, receiver).reciprocal()  # (E,)
+        if self.weighting == "symmetric":
+            weight = (degree.index_select(0, receiver) * degree.index_select(0, sender)).rsqrt()
+        return Edges(sender, r, receiver, weight if sign is None else weight * sign)
+
+    def draw_masks(self, h: Tensor, generator: torch.Generator | None) -> Tensor | None:
+        """Dropout (L, N, D) for an interval, where it is drawn once for it and not at each call."""
+        if generator is None or not self.dropout or self.masks_of == "stage":
+            return None
+        return dropout_mask(h.new_empty(len(self.weights), *h.shape), self.dropout, generator)
 
 
-def _to_subjects(h: Tensor, h_rel: Tensor, edges: Edges) -> Tensor:
-    """(N, D) for each subject the weighted sum of object times relation."""
-    message = h.index_select(0, edges.o) * h_rel.index_select(0, edges.r) * edges.weight[:, None].to(h.dtype)  # (E, D)
-    return torch.zeros_like(h).index_add_(0, edges.s, message)
-
-
-def symmetric(s: Tensor, r: Tensor, o: Tensor, num_entities: int, sign: Tensor | None = None) -> Edges:
-    """Edges with weight 1 / sqrt(|N(s)| |N(o)|), times their sign; each edge stands there with its reciprocal."""
-    degree = torch.bincount(s, minlength=num_entities).double()
-    weight = (degree.index_select(0, s) * degree.index_select(0, o)).rsqrt()
-    return Edges(s, r, o, weight if sign is None else weight * sign)
+def _sums(h: Tensor, h_rel: Tensor, edges: Edges) -> Tensor:
+    """(N, D) for each receiver the weighted sum of sender times relation."""
+    message = h.index_select(0, edges.s) * h_rel.index_select(0, edges.r) * edges.weight[:, None].to(h.dtype)  # (E, D)
+    return torch.zeros_like(h).index_add_(0, edges.o, message)

@@ -1,14 +1,15 @@
 """TANGO in the form of its authors' program, for tracing published numbers to one form or the other.
 
 What is known of that program's departures from the paper is written down in docs/differences.md; this is a rendering
-of that list, on all entities, one window after the other. Gradients are those of autograd through the solver's steps.
+of that list, on all entities, one window after the other, with a switch for each departure of the derivative. Gradients
+are those of autograd through the solver's steps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
-from tangokg.fields.authors import AuthorsDerivative, symmetric
+from tangokg.fields.authors import AuthorsDerivative
 from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model, relative_distance
 from tangokg.snapshots.rows import Edges
@@ -25,18 +26,35 @@ from tangokg.snapshots.windows import Queries, Windows
 from tangokg.solve.integrate import integrate
 from tangokg.solve.tableaus import TABLEAUS
 
+SWITCHES: dict[str, tuple[Any, Any]] = {  # of the derivative: what the authors' program has, what the paper has
+    "messages_to": ("subject", "object"),
+    "weighting": ("symmetric", "mean"),
+    "batch_norm": (True, False),
+    "masks_of": ("stage", "interval"),
+    "shared_delta": (True, False),
+    "moving_relations": (True, False),
+    "transition_of": ("next", "start"),
+}
+
 
 @dataclass(frozen=True)
 class AuthorsSettings:
-    """Settings of the authors' form."""
+    """Settings of the authors' form. The paper's values of the switches stand in the comments."""
 
     decoder: str = "distmult"  # a name in DECODERS
     dim: int = 200  # D, size of entity and relation states
     layers: int = 2  # L, convolutions in the derivative; the program has two at most
     history: int = 4  # k, observed snapshots in a window
     transition: float = 1.0  # w, weight of the transition layer; 0 leaves it out, as the program does unless asked
+    transition_of: str = "next"  # T of the next snapshot (the last again), or of an interval's own; paper: start
+    messages_to: str = "subject"  # of an edge, or object, with the row of its relation as it stands; paper: object
+    weighting: str = "symmetric"  # of messages: 1 / sqrt of both degrees, or mean over the edges in; paper: mean
+    batch_norm: bool = True  # bias and batch normalisation in each layer and in the transition layer; paper: neither
+    masks_of: str = "stage"  # dropout in the derivative: drawn at each stage, or once for an interval; paper: interval
+    shared_delta: bool = True  # one delta for all layers; paper: one for each
+    moving_relations: bool = True  # relations are part of the state; paper: they stand still
     step_time: float = 3e-4  # solver time of the median gap between training snapshots
-    dropout: float = 0.3  # on convolved messages, drawn anew at each stage, and in the decoder
+    dropout: float = 0.3  # on convolved messages and in the decoder
     static: bool = True  # the score of the embeddings is added to that of the states
     steps: int = 1  # of RK4 in an interval
 
@@ -48,6 +66,10 @@ class AuthorsSettings:
                 raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must lie in [0, 1), found {self.dropout}.")
+        for name, known in SWITCHES.items():
+            if getattr(self, name) not in known:
+                names = ", ".join(map(str, known))
+                raise ConfigError(f"{name} {getattr(self, name)!r} is unknown; choose one of {names}.")
         for name in ("step_time", "transition"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
@@ -77,7 +99,19 @@ class TangoAuthors(Model):
         self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
         for table in (self.entities, self.relations):
             nn.init.xavier_normal_(table, generator=generator)
-        self.derivative = AuthorsDerivative(dim, settings.layers, settings.transition, settings.dropout, generator)
+        self.derivative = AuthorsDerivative(
+            dim,
+            settings.layers,
+            settings.transition,
+            settings.dropout,
+            generator,
+            messages_to=settings.messages_to,
+            weighting=settings.weighting,
+            batch_norm=settings.batch_norm,
+            masks_of=settings.masks_of,
+            shared_delta=settings.shared_delta,
+            moving_relations=settings.moving_relations,
+        )
         self.decoder = DECODERS[settings.decoder](dim, settings.dropout, generator)
         gaps = train.t.diff()
         one = torch.ones((), dtype=torch.float64, device=gaps.device)
@@ -97,9 +131,11 @@ class TangoAuthors(Model):
         n, first = timeline.num_entities, max(0, known - self.settings.history)
         times = [*timeline.t[first:known].tolist(), t]
         for i, j in enumerate(range(first, known)):
-            snapshot, (s, r, o, sign) = timeline[j], timeline.transition(min(j + 1, known - 1))  # the last one again
-            graph = symmetric(snapshot.s, snapshot.r, snapshot.o, n), symmetric(s, r, o, n, sign)
-            slope = partial(self._slope, graph=graph, num_entities=n, generator=generator)
+            change = min(j + 1, known - 1) if self.settings.transition_of == "next" else j
+            snapshot, (s, r, o, sign) = timeline[j], timeline.transition(change)
+            bind, masks = self.derivative.bind, self.derivative.draw_masks(z[:n], generator)
+            graph = bind(snapshot.s, snapshot.r, snapshot.o, n), bind(s, r, o, n, sign)
+            slope = partial(self._slope, graph=graph, num_entities=n, generator=generator, masks=masks)
             length = (times[i + 1] - times[i]) * self.settings.step_time / float(self.gap)
             z = integrate(slope, z, 0.0, length, tableau=TABLEAUS["rk4"], steps=self.settings.steps)
         return z
@@ -111,9 +147,10 @@ class TangoAuthors(Model):
         graph: tuple[Edges, Edges],
         num_entities: int,
         generator: torch.Generator | None,
+        masks: Tensor | None = None,
     ) -> Tensor:
         """dz/dt of all rows; the time itself plays no part."""
-        return torch.cat(self.derivative(z[:num_entities], z[num_entities:], *graph, generator))
+        return torch.cat(self.derivative(z[:num_entities], z[num_entities:], *graph, generator, masks))
 
     def score(self, encoded: AllStates, queries: Queries) -> Tensor:
         return self._scores(encoded, queries, None)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,10 @@ def _stages() -> Iterator[list[str]]:
 
 
 def chosen(only: Iterable[str]) -> set[str]:
-    """Names of experiments for tables, presets, data sets and ``PRESET/DATA``; all where nothing is named."""
+    """Names of experiments for tables, presets, data sets and ``PRESET/DATA``; all where nothing is named.
+
+    The part of a preset's name before the first ``-`` names its family, such as ``authors``.
+    """
     wanted = list(only)
     known = experiments()
     if not wanted:
@@ -150,12 +154,13 @@ def chosen(only: Iterable[str]) -> set[str]:
         if name in tables():
             found |= {cell.config for cell in tables()[name].cells}
             continue
-        own = {n for n, e in known.items() if name in (n, e.preset, e.data)}
+        names = {n: (n, e.preset, e.preset.partition("-")[0], e.data) for n, e in known.items()}
+        own = {n for n, called in names.items() if name in called}
         if not own:
-            names = [*tables(), *known, *(e.preset for e in known.values()), *(e.data for e in known.values())]
+            every = [*tables(), *chain(*names.values())]
             raise ConfigError(
-                f"--only {name!r}: no table, preset, data set or PRESET/DATA of this name."
-                f"{offer(nearest(name, names))} `tango reproduce --list` names tables and presets."
+                f"--only {name!r}: no table, preset, family of presets, data set or PRESET/DATA of this name."
+                f"{offer(nearest(name, every))} `tango reproduce --list` names tables and presets."
             )
         found |= own
     return found

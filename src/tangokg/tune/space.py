@@ -83,7 +83,7 @@ PRESETS = {
             "model": _PAPER_MODELS,
             "dim": Choice((200, 300)),
             "layers": Range(1, 3, whole=True),
-            "step_time": Range(1e-4, 3.0, log=True),
+            "step_time": Range(1e-5, 3.0, log=True),
             "transition": Range(0.01, 1.0, log=True),
             "dropout": Range(0.2, 0.6),
             "history": Range(1, 10, whole=True),
