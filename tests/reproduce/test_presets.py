@@ -190,6 +190,11 @@ def test_the_page_of_differences_has_what_was_asked_for_each_with_its_run_or_why
     } <= set(found)
     presets = {experiment.preset for experiment in experiments().values()}
     assert [name for name, run in found.items() if run not in presets and not run.startswith("none")] == []
+    told = {
+        row[head.index("preset of its run")].strip("`"): row[head.index("effect, validation / test")] for row in rows
+    }
+    for _, preset, _, on_valid, _, on_test in view("differences", read_results(ROOT / "results")).blocks[0].rows[1:]:
+        assert told[preset] == ("–" if "–" in (on_valid, on_test) else f"{on_valid} / {on_test}"), preset
 
 
 def test_the_distance_is_told_of_every_preset_whose_state_can_travel() -> None:
