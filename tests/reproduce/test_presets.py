@@ -176,7 +176,8 @@ def test_the_page_of_differences_has_what_was_asked_for_each_with_its_run_or_why
     head, _, *rows = [
         line.strip("| ").split(" | ") for line in rest.partition("###")[0].splitlines() if line[:1] == "|"
     ]
-    found = {row[0]: row[head.index("preset of its run")].strip("`") for row in rows}
+    run, effect = head.index("preset of its run"), head.index("effect, validation / test")
+    found = {row[0]: row[run].strip("`") for row in rows}
     assert {
         "the state in its own derivative",
         "time scale",
@@ -189,7 +190,7 @@ def test_the_page_of_differences_has_what_was_asked_for_each_with_its_run_or_why
         "batch of windows",
     } <= set(found)
     presets = {experiment.preset for experiment in experiments().values()}
-    assert [name for name, run in found.items() if run not in presets and not run.startswith("none")] == []
+    assert [name for name, own in found.items() if own not in presets and not own.startswith("none")] == []
     told = {
         row[head.index("preset of its run")].strip("`"): row[head.index("effect, validation / test")] for row in rows
     }
