@@ -33,7 +33,11 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("ttranse", {"norm": 2, "unseen": "zero"}),
     ("ta-distmult", {"negatives": 6}),
     ("de-simple", {"negatives": 6}),
-    ("tucker", {"loss": "ce"}),
+    ("tucker", {"loss": "bce"}),
+    ("tucker", {"loss": "bce-asked"}),
+    ("compgcn", {"loss": "ce"}),
+    ("recurrency", {"part": "strict"}),
+    ("recurrency", {"part": "relaxed"}),
     ("compgcn", {"decoder": "distmult", "composition": "sub", "layers": 2}),
 ]
 SMALL = {

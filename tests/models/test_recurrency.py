@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from conftest import N, R, all_queries, equal, make_dataset, make_facts, make_timeline, make_vocab
+from tangokg.errors import ConfigError
 from tangokg.models import MODELS
 from tangokg.models.recurrency import DECAYS, Recurrency, RecurrencySettings
 from tangokg.quads.clock import Clock
@@ -139,6 +140,20 @@ def test_each_label_takes_the_value_that_is_best_for_it_first_the_decay_and_then
     model.choose(label, judge)
     assert model.decay.tolist() == [0.5, 0.0, 0.001, 1.0001, 1.0001, 1.0001]
     assert model.alpha.tolist() == [0.1, 0.9, 0.0, 0.5, 0.99999, 0.99999]
+
+
+@pytest.mark.parametrize(("part", "alpha"), [("strict", 1.0), ("relaxed", 0.0)])
+def test_a_part_alone_is_that_of_the_formula_whatever_validation_says(part: str, alpha: float) -> None:
+    timeline, label = make_timeline(2), torch.arange(2 * R)
+    model = Recurrency(RecurrencySettings(part=part), timeline)
+    model.choose(label, lambda: torch.rand(2 * R, generator=torch.Generator().manual_seed(int(1e4 * model.decay[0]))))
+    assert model.alpha.tolist() == [alpha] * (2 * R)
+    assert len(set(model.decay.tolist())) > 1  # chosen all the same
+    assert equal(
+        torch.tensor(ask(model, timeline, 3, 1, 8)), torch.tensor(slow_scores(model, timeline, 3, 1, 8)), 1e-12
+    )
+    with pytest.raises(ConfigError, match="part 'both' is unknown; choose one of combined, strict, relaxed"):
+        RecurrencySettings(part="both")
 
 
 def test_training_chooses_on_the_validation_part_and_a_run_keeps_it(tmp_path: Path) -> None:

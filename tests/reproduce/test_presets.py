@@ -191,9 +191,7 @@ def test_the_page_of_differences_has_what_was_asked_for_each_with_its_run_or_why
     } <= set(found)
     presets = {experiment.preset for experiment in experiments().values()}
     assert [name for name, own in found.items() if own not in presets and not own.startswith("none")] == []
-    told = {
-        row[head.index("preset of its run")].strip("`"): row[head.index("effect, validation / test")] for row in rows
-    }
+    told = {row[run].strip("`"): row[effect] for row in rows}
     for _, preset, _, on_valid, _, on_test in view("differences", read_results(ROOT / "results")).blocks[0].rows[1:]:
         assert told[preset] == ("–" if "–" in (on_valid, on_test) else f"{on_valid} / {on_test}"), preset
 

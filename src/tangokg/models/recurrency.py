@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from tangokg.errors import ConfigError
 from tangokg.models.counters import Occurrences, occurrences_of, past_of, shares, sort_occurrences
 from tangokg.models.growth import grow
 from tangokg.models.protocol import Model
@@ -21,6 +22,7 @@ from tangokg.snapshots.windows import Queries, Windows
 # it by 0.99999: objects that never stood with (s, r) should come in the order of the relaxed part.
 DECAYS = (1.0001, 0.9, 0.5, 0.1, 0.08, 0.06, 0.04, 0.02, 0.01, 0.005, 0.001, 0.0005, 0.0001, 0.0)
 ALPHAS = (0.99999, 0.9999, 0.999, 0.99, 0.9, 0.5, 0.1, 0.01, 0.001, 0.0001, 0.00001, 0.0)
+PARTS = {"combined": None, "strict": 1.0, "relaxed": 0.0}  # alpha of every label, where it is not chosen
 NOISE = 1e-9  # sums of reciprocal ranks that differ by less are equally good
 
 
@@ -28,6 +30,17 @@ NOISE = 1e-9  # sums of reciprocal ranks that differ by less are equally good
 class RecurrencySettings:
     decay: float = 1.0001  # lambda of labels without validation facts: half the weight is lost in 1 / lambda snapshots
     alpha: float = 0.99999  # of such labels, the share of the strict part
+    part: str = "combined"  # or strict, or relaxed: that part alone
+
+    def __post_init__(self) -> None:
+        if self.part not in PARTS:
+            raise ConfigError(f"part {self.part!r} is unknown; choose one of {', '.join(PARTS)}.")
+
+    @property
+    def usual_alpha(self) -> float:
+        """Of a label about which validation says nothing."""
+        alone = PARTS[self.part]
+        return self.alpha if alone is None else alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +72,8 @@ class Recurrency(Model):
     the first such snapshot, and leaves :math:`q_r` out.) The strict part is the frequency of the fact for
     :math:`\lambda = 0`; from :math:`\lambda = 1` on the latest occurrence outweighs all before it. Each of the 2R
     labels has its own :math:`\lambda_r` and :math:`\alpha_r`, chosen on validation: first :math:`\lambda_r` by the
-    strict part alone, then :math:`\alpha_r`. Time counts in usual steps, the median gap between training snapshots.
+    strict part alone, then :math:`\alpha_r`. ``part`` takes the strict or the relaxed part alone. Time counts in usual
+    steps, the median gap between training snapshots.
 
     No time needs to have been seen in training, and the target time itself cancels: what is known decides. Scores are
     float64: in single precision an old fact would tie with one that never happened.
@@ -73,7 +87,7 @@ class Recurrency(Model):
         self.settings = settings
         labels, step = 2 * train.num_relations, float(train.t.diff().median()) if len(train) > 1 else 1.0
         self.register_buffer("decay", torch.full((labels,), settings.decay, dtype=torch.float64))
-        self.register_buffer("alpha", torch.full((labels,), settings.alpha, dtype=torch.float64))
+        self.register_buffer("alpha", torch.full((labels,), settings.usual_alpha, dtype=torch.float64))
         self.register_buffer("step", torch.tensor(step, dtype=torch.float64))
         self.decay: Tensor
         self.alpha: Tensor
@@ -82,7 +96,10 @@ class Recurrency(Model):
     def choose(self, label: Tensor, judge: Callable[[], Tensor]) -> None:
         self.alpha.fill_(1.0)
         self._pick(self.decay, self.settings.decay, DECAYS, label, judge)
-        self._pick(self.alpha, self.settings.alpha, ALPHAS, label, judge)
+        if self.settings.part == "combined":
+            self._pick(self.alpha, self.settings.alpha, ALPHAS, label, judge)
+        else:
+            self.alpha.fill_(self.settings.usual_alpha)
 
     @staticmethod
     def _pick(
@@ -99,7 +116,7 @@ class Recurrency(Model):
 
     def encode(self, timeline: Timeline, windows: Windows) -> Recurred:
         known = torch.stack([self.decay, self.alpha], dim=1).to(timeline.t)  # (2R, 2)
-        new = known.new_tensor([self.settings.decay, self.settings.alpha]).expand(2, 1, 2)
+        new = known.new_tensor([self.settings.decay, self.settings.usual_alpha]).expand(2, 1, 2)
         decay, alpha = grow(known, timeline.num_relations, new).unbind(1)
         decay = decay / self.step.to(decay)
         strict, relaxed = occurrences_of(timeline), _relaxed_occurrences(timeline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -225,12 +226,17 @@ def _departures(table: Table) -> list[str]:
 def _of_baselines(table: Table) -> list[str]:
     """What the baselines of a table depart in, beside what the text of each model says."""
     named: dict[tuple[str, str], list[str]] = {}
-    for config in dict.fromkeys(cell.config for cell in table.cells if cell.form == RUN):
-        experiment = experiments()[config]
+    of = [experiments()[config] for config in dict.fromkeys(c.config for c in table.cells if c.form == RUN)]
+    for experiment in of:
         for departure in experiment.departures:
             named.setdefault((experiment.row, departure), []).append(experiment.data)
-    told = "; ".join(f"{row} {departure} ({', '.join(sets)})" for (row, departure), sets in named.items())
-    return [f"Baselines take 512 facts a step, each in both directions. They depart in: {told}."] if told else []
+    every = Counter(experiment.row for experiment in of)
+    where = {key: "" if len(sets) == every[key[0]] else f" ({', '.join(sets)})" for key, sets in named.items()}
+    told = "; ".join(f"{row} {departure}{where[row, departure]}" for row, departure in named)
+    usual = "Baselines take 512 facts a step, each in both directions"
+    return (
+        [f"{usual}. They depart in: {told}. docs/decisions.md says why, the text of each model more."] if told else []
+    )
 
 
 def _missing(table: Table, results: Results) -> list[str]:
