@@ -63,7 +63,9 @@ def _slowly(results: Results) -> tuple[list[bool], str]:
     near, far = (value(results, "horizon", column=column) for column in ("1", "8"))
     if not near or not far:
         return [], ""
-    return [near.mean - far.mean < 4], f"ΔT = 1: {near.mean:.2f}, ΔT = 8: {far.mean:.2f} (paper: 42.86, 39.10)"
+    ours = [found.mean for c in ("1", "8") if (found := value(results, "horizon", column=c, form="ours"))]
+    told = f"; ours: {ours[0]:.2f}, {ours[1]:.2f}" if len(ours) == 2 else ""
+    return [near.mean - far.mean < 4], f"ΔT = 1: {near.mean:.2f}, ΔT = 8: {far.mean:.2f} (paper: 42.86, 39.10){told}"
 
 
 def _irregular(results: Results) -> tuple[list[bool], str]:
