@@ -196,6 +196,17 @@ def test_the_page_of_differences_has_what_was_asked_for_each_with_its_run_or_why
         assert told[preset] == ("–" if "–" in (on_valid, on_test) else f"{on_valid} / {on_test}"), preset
 
 
+def test_the_page_of_differences_traces_published_numbers_with_those_of_the_main_table() -> None:
+    page, results = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8"), read_results(ROOT / "results")
+    for data, decoder in product(("YAGO", "ICEWS14s"), ("DistMult", "TuckER")):
+        row = next(line for line in page.splitlines() if line.startswith(f"| {data}, {decoder} |"))
+        for form, told in zip(("authors' form", "paper form"), row.strip("| ").split(" | ")[2:], strict=True):
+            cells = find_table("main").of(row=f"TANGO-{decoder}", column=data, form=form, metric="mrr")
+            value = results.value(cells[0])
+            assert value is not None
+            assert told == f"{value.mean:.2f}", (row, form)
+
+
 def test_the_distance_is_told_of_every_preset_whose_state_can_travel() -> None:
     cells = {cell.config for cell in find_table("distance").cells if cell.metric == "distance"}
     still = {"baseline", "off"}  # which has no state, and which does not move it
@@ -239,11 +250,13 @@ def test_ablations_are_of_every_set_and_differ_from_the_preset_in_one_thing() ->
                 whole = known[e.name.replace(f"-{end}", "")]
                 assert e.settings == {**whole.settings, **changed}
                 assert e.train == whole.train
-    windows: dict[str, set[float]] = {data: set() for data in sets}
+    windows: dict[tuple[str, str], set[float]] = {key: set() for key in product(("paper", "tango"), sets)}
     for e in known.values():
         if "-window-" in e.preset:
-            windows[e.data].add(round(e.settings["step_time"] * e.settings["history"], 9))
-            assert e.preset.endswith(f"-{round(e.settings['step_time'] * e.settings['history'], 9):g}")
+            config = make_config(e.model, {"settings": dict(e.settings)}).to_tables()["settings"]
+            window = round(config["step_time"] * config["history"], 9)
+            windows[e.preset.partition("-")[0], e.data].add(window)
+            assert e.preset.endswith(f"-{window:g}")
     assert all(min(times) == 0.001 and max(times) == 10 and len(times) > 3 for times in windows.values())
 
 

@@ -186,7 +186,7 @@ def _dynamics(table: str) -> Iterator[Cell]:
             for variant in ABLATIONS:
                 config = f"{begin}-{decoder}-{variant}/{name}"
                 yield Cell(table, row, f"trained {_words(variant)}", form, "mrr", config, place)
-            for window in WINDOWS if begin == "paper" else ():
+            for window in WINDOWS:
                 config = f"{begin}-{decoder}-window-{window:g}/{name}"
                 yield Cell(table, row, f"window {window:g}", form, "mrr", config, place)
 

@@ -23,7 +23,7 @@ def best_settings() -> tuple[tuple[str, ...], Rows, str]:
     forms = ("paper form", "ours")
     own = {(form, data): _settings_of(f"{FORMS[form]}-{best_decoder(data)}/{data}") for form in forms for data in SETS}
     rows: list[tuple[str, ...]] = []
-    for key in (*paper.rows, "step_time", "identity", *TRAINED):
+    for key in (*paper.rows, "step_time", "identity", "normalise", "length", *TRAINED):
         if key in paper.rows:
             printed = (paper.get(key, data, "value") for data in SETS)
             choices = ", ".join(f"{choice}" for choice in paper.space[key])

@@ -16,11 +16,12 @@ START = """
 Every table and figure of the paper (Han et al. 2021), each number beside ours. The page is made from the files in
 `results/` by `tango reproduce --page`; each file says with which settings, seed, device and versions it was measured.
 *paper* is what is printed there. *Paper form* is its equations and decoders with the departures that stand under each
-table; *ours* is the model as `tango train` has it, whose state is not part of its own derivative, and which follows an
-interval no further than the longest that training saw; *authors' form* follows the program of the authors where that
-departs from their text. Our numbers are means over seeds, ± their standard deviation where there are several. MRR and
-Hits@k are in per cent, over both directions, with the mean rank of ties; weights are chosen on the validation part.
-Gradients go through the steps of the solver, which the paper's interpolated reverse approximates.
+table; *ours* is the model as `tango train` has it, trained like the paper form on its set, whose state is not part of
+its own derivative, and which follows an interval no further than the longest that training saw; *authors' form* follows
+the program of the authors where that departs from their text. Our numbers are means over seeds, ± their standard
+deviation where there are several. MRR and Hits@k are in per cent, over both directions, with the mean rank of ties;
+weights are chosen on the validation part. Gradients go through the steps of the solver, which the paper's interpolated
+reverse approximates.
 """
 
 AGAIN = """## Making it again

@@ -133,7 +133,7 @@ def plot_dynamics(results: Results) -> Figure:
     axes.axhline(0.0, color=PAPER, linewidth=1)
     axes.set_xscale("log")
     axes.set_xlim(WINDOWS[0] / 2, WINDOWS[-1] * 2)
-    axes.set_xlabel("solver time of a window")
+    axes.set_xlabel("solver time of a window (paper form)")
     axes.set_ylabel("MRR less that without dynamics")
     _empty(axes, bool(axes.get_legend_handles_labels()[0]))
     _legend(figure, axes)

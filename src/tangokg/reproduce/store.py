@@ -57,7 +57,7 @@ class Results:
         """What fills a cell: None where it is missing."""
         results = self.of(cell.config)
         if cell.metric.endswith("seconds"):
-            results = of_one_device(results)
+            results = fastest(results, cell.metric)
         numbers = [at(result, *cell.protocol, cell.metric) for result in results]
         there = [float(number) for number in numbers if number is not None]
         if not there:
@@ -66,13 +66,10 @@ class Results:
         return Value(statistics.fmean(there), spread, len(there))
 
 
-def of_one_device(results: list[Result]) -> list[Result]:
-    """Those that were made where it took least: the times of two machines have no mean."""
-    times: dict[str, list[float]] = {}
-    for result in results:
-        times.setdefault(str(result["device"]), []).append(float(result["train_seconds"]))
-    fastest = min(times, key=lambda device: statistics.fmean(times[device]), default="")
-    return [result for result in results if result["device"] == fastest]
+def fastest(results: list[Result], metric: str) -> list[Result]:
+    """The one that took least, if any: the others shared their device with more runs, or had a slower one."""
+    timed = [result for result in results if result.get(metric) is not None]
+    return [min(timed, key=lambda result: float(result[metric]))] if timed else []
 
 
 def at(result: Result, *keys: str) -> Any:
