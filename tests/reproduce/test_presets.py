@@ -196,6 +196,14 @@ def test_the_page_of_differences_has_what_was_asked_for_each_with_its_run_or_why
         assert told[preset] == ("–" if "–" in (on_valid, on_test) else f"{on_valid} / {on_test}"), preset
 
 
+def test_the_readme_has_the_table_of_the_page() -> None:
+    readme, page = ((ROOT / path).read_text(encoding="utf-8") for path in ("README.md", "docs/results.md"))
+    table = page.partition("## Beside the paper's best")[2].partition("##")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + len(MEASURED)
+    assert "\n".join(rows) in readme
+
+
 def test_the_page_of_differences_traces_published_numbers_with_those_of_the_main_table() -> None:
     page, results = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8"), read_results(ROOT / "results")
     for data, decoder in product(("YAGO", "ICEWS14s"), ("DistMult", "TuckER")):
