@@ -308,28 +308,6 @@ def test_new_names_have_the_mean_of_all_and_answers_are_the_same_at_all_times(na
 
 
 @pytest.mark.parametrize("name", STATIC)
-def test_what_training_never_saw_asks_with_the_mean_of_what_it_saw_and_answers_as_itself(name: str) -> None:
-    facts, new = make_facts(2), 3
-    known = facts.select((facts.s != new) & (facts.o != new))
-    train, timeline = build_timeline(known), build_timeline(facts)
-    own, model = make_model(name, train), make_model(name, train, unseen="mean")
-    queries, h = all_queries(len(TARGET)), own.tables(None).h.detach()
-    seen = sorted({*known.s.tolist(), *known.o.tolist()})
-    expected = own.encode(timeline, windows_at(timeline, TARGET))
-    expected = replace(expected, asking=torch.stack([h[i] if i in seen else h[seen].mean(0) for i in range(N)]))
-    scores = scores_of(model, timeline, queries)
-    assert equal(scores, own.score(expected, queries))
-    differ = (scores != scores_of(own, timeline, queries)).any(1)
-    assert differ.any()
-    assert not set(queries.s[differ].tolist()) & set(seen)
-
-
-def test_without_a_training_fact_there_is_no_mean_to_ask_with() -> None:
-    h = torch.ones(3, 2)
-    assert static.with_mean(h, torch.zeros(2, dtype=torch.bool)) is h
-
-
-@pytest.mark.parametrize("name", STATIC)
 def test_training_by_questions_and_going_on_from_a_run(name: str) -> None:
     dataset = make_dataset(1)
     settings = small_settings(name)
@@ -346,7 +324,6 @@ def test_training_by_questions_and_going_on_from_a_run(name: str) -> None:
     [
         (DistMultSettings, {"dim": 0}, "dim must be at least 1"),
         (DistMultSettings, {"loss": "mse"}, "loss 'mse' is unknown; choose one of bce, bce-asked, ce"),
-        (TuckERSettings, {"unseen": "zero"}, "unseen 'zero' is unknown; choose one of own, mean"),
         (TuckERSettings, {"dropout_matrix": 1.0}, r"dropout_matrix must lie in \[0, 1\)"),
         (CompGCNSettings, {"composition": "add"}, "choose one of sub, mult, corr"),
         (CompGCNSettings, {"decoder": "tucker"}, "choose one of conve, distmult"),

@@ -43,7 +43,6 @@ class CompGCNSettings:
     dropout_query: float = 0.1  # on what ConvE makes of them
     loss: str = "bce-asked"  # true is with bce all that stood with (s, r) in training; bce-asked, ce: the answer
     smoothing: float = 0.1  # of the targets of both bce; 0: none
-    unseen: str = "own"  # row that asks for an entity that training never saw: as drawn, or the mean of those it saw
 
     def __post_init__(self) -> None:
         check_static(self)
@@ -210,7 +209,7 @@ class CompGCN(Static):
             decoder: Decoder = conve
         else:
             decoder = DistMult(own.dim, 0.0, generator)
-        super().__init__(own, decoder, train, generator, own.first_dim)
+        super().__init__(own.first_dim, decoder, own.loss, own.smoothing, train, generator)
         sizes = [own.first_dim, *[own.dim] * own.layers]
         each = [CompGCNLayer(size, own.composition, own.dropout, generator) for size in pairwise(sizes)]
         self.layers, self.dropout = nn.ModuleList(each), own.dropout_states

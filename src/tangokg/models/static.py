@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -20,20 +20,18 @@ from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
 LOSSES = ("bce", "bce-asked", "ce")
-UNSEEN = ("own", "mean")
 
 
 def check_static(settings: Any) -> None:
-    """Sizes are at least 1, rates lie in [0, 1), and words are among those known."""
+    """Sizes are at least 1, rates lie in [0, 1), and the loss is one of ours."""
     for field in fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, int) and value < 1:
             raise ConfigError(f"{field.name} must be at least 1, found {value}.")
         if isinstance(value, float) and not 0 <= value < 1:
             raise ConfigError(f"{field.name} must lie in [0, 1), found {value}.")
-    for name, known in (("loss", LOSSES), ("unseen", UNSEEN)):
-        if getattr(settings, name) not in known:
-            raise ConfigError(f"{name} {getattr(settings, name)!r} is unknown; choose one of {', '.join(known)}.")
+    if settings.loss not in LOSSES:
+        raise ConfigError(f"loss {settings.loss!r} is unknown; choose one of {', '.join(LOSSES)}.")
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,6 @@ class DistMultSettings:
     dropout: float = 0.2  # on the product of subject and relation
     loss: str = "bce-asked"  # true is with bce all that stood with (s, r) in training; bce-asked, ce: the answer
     smoothing: float = 0.1  # of the targets of both bce; 0: none
-    unseen: str = "own"  # row that asks for an entity that training never saw: as drawn, or the mean of those it saw
 
     def __post_init__(self) -> None:
         check_static(self)
@@ -61,7 +58,6 @@ class TuckERSettings:
     dropout_query: float = 0.5  # on the normalised product of the two
     loss: str = "ce"  # true is with bce all that stood with (s, r) in training; bce-asked, ce: the answer
     smoothing: float = 0.1  # of the targets of both bce; 0: none
-    unseen: str = "own"  # row that asks for an entity that training never saw: as drawn, or the mean of those it saw
 
     def __post_init__(self) -> None:
         check_static(self)
@@ -148,7 +144,6 @@ class Tables:
     h: Tensor  # (N, D)
     h_rel: Tensor  # (2R, D)
     bias: Tensor | None = None  # added to the scores: (N,), or () for all candidates alike
-    asking: Tensor | None = None  # (N, D) what stands for a subject, where that is not h
 
     def grown(self, num_entities: int, num_relations: int) -> Tables:
         """For a vocabulary of later: a new name has the mean of those known."""
@@ -156,36 +151,25 @@ class Tables:
         return Tables(grow_rows(self.h, num_entities), grow_by_mean(self.h_rel, num_relations), bias)
 
 
-def with_mean(h: Tensor, seen: Tensor) -> Tensor:
-    """A table (N, D) with the mean of the rows that were seen for all others; rows beyond ``seen`` were not."""
-    seen = torch.cat([seen, seen.new_zeros(len(h) - len(seen))])  # (N,)
-    return torch.where(seen[:, None], h, h[seen].mean(0)) if seen.any() else h
-
-
 class Static(Model):
     """Embeddings and a decoder; neither the windows nor their times play a part.
 
     So at a time never seen in training the answer is the same as at any other. With the binary loss one number is
-    added to all scores, which changes no rank; see :func:`first_bias`. An entity that training never saw is a candidate
-    like any other, which training has told apart from answers; as a subject it asks with the row that was drawn for it,
-    which is noise, or with the mean row, which asks what mostly stands with the relation.
+    added to all scores, which changes no rank; see :func:`first_bias`.
     """
 
     rows: ClassVar = {"entities": "entity", "relations": "relation"}
     looks_back: ClassVar = False
-    seen: Tensor
 
     def __init__(
-        self, own: Any, decoder: Decoder, train: Timeline, generator: torch.Generator, dim: int | None = None
+        self, dim: int, decoder: Decoder, loss: str, smoothing: float, train: Timeline, generator: torch.Generator
     ) -> None:
         super().__init__()
-        dim, loss, smoothing = dim or own.dim, own.loss, own.smoothing
         self.entities = nn.Parameter(torch.empty(train.num_entities, dim))
         self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
         for table in (self.entities, self.relations):
             nn.init.xavier_normal_(table, generator=generator)
-        self.decoder, self.loss, self.smoothing, self.unseen = decoder, loss, smoothing, own.unseen
-        self.register_buffer("seen", torch.bincount(train.s, minlength=train.num_entities) > 0, persistent=False)
+        self.decoder, self.loss, self.smoothing = decoder, loss, smoothing
         self.bias = nn.Parameter(first_bias(train, loss, smoothing)) if loss != "ce" else None
 
     def tables(self, generator: torch.Generator | None) -> Tables:
@@ -193,8 +177,7 @@ class Static(Model):
         return Tables(self.entities, self.relations, self.bias)
 
     def encode(self, timeline: Timeline, windows: Windows) -> Tables:
-        tables = self.tables(None).grown(timeline.num_entities, timeline.num_relations)
-        return replace(tables, asking=with_mean(tables.h, self.seen)) if self.unseen == "mean" else tables
+        return self.tables(None).grown(timeline.num_entities, timeline.num_relations)
 
     def score(self, encoded: Tables, queries: Queries) -> Tensor:
         return self._scores(encoded, queries, None)
@@ -208,7 +191,7 @@ class Static(Model):
         return binary_loss(scores, scores.gather(1, queries.answer[:, None]).squeeze(1), self.smoothing)
 
     def _scores(self, tables: Tables, queries: Queries, generator: torch.Generator | None) -> Tensor:
-        subjects = (tables.h if tables.asking is None else tables.asking).index_select(0, queries.s)  # (B, D)
+        subjects = tables.h.index_select(0, queries.s)  # (B, D)
         query = self.decoder(subjects, tables.h_rel, queries.r, generator)  # (B, D)
         scores: Tensor = (query @ tables.h.T).to(self.entities.dtype)  # (B, N)
         return scores if tables.bias is None else scores + tables.bias
@@ -230,7 +213,7 @@ class StaticDistMult(Static):
 
     def __init__(self, settings: DistMultSettings, train: Timeline, generator: torch.Generator) -> None:
         decoder = DistMult(settings.dim, settings.dropout, generator)
-        super().__init__(settings, decoder, train, generator)
+        super().__init__(settings.dim, decoder, settings.loss, settings.smoothing, train, generator)
         if settings.init_size:
             for table in (self.entities, self.relations):
                 nn.init.normal_(table, std=settings.init_size, generator=generator)
@@ -250,7 +233,7 @@ class StaticTuckER(Static):
     def __init__(self, settings: TuckERSettings, train: Timeline, generator: torch.Generator) -> None:
         rates = settings.dropout_subject, settings.dropout_matrix, settings.dropout_query
         decoder = TuckERThrice(settings.dim, rates, generator)
-        super().__init__(settings, decoder, train, generator)
+        super().__init__(settings.dim, decoder, settings.loss, settings.smoothing, train, generator)
 
 
 class TuckERThrice(TuckER):
