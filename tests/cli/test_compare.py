@@ -57,6 +57,7 @@ def test_models_are_trained_once_and_then_loaded(
     assert f"{test['first']} less {test['second']}: MRR {test['difference']:+.2f}" in told.out
     assert f"p = {test['p']:.4f}" in told.out
     assert figure.read_bytes().startswith(b"<?xml")
+    assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")  # of the call without --plot
     assert (out / "tango-distmult" / "weights.safetensors").stat().st_mtime_ns == weights
     again = printed(capsys, *command)
     assert [row | {"queries_per_second": 0} for row in again["models"]] == [

@@ -42,7 +42,7 @@ ModelNames = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="A model to compare, or all. Can be repeated. Without it and --run: frequency, recurrence, tango.",
+        help="A model to compare, or all. Can be repeated. Without it and --run: frequency, recurrency, tango.",
         show_default=False,
     ),
 ]
@@ -61,7 +61,11 @@ OutFolder = Annotated[
 ]
 PlotComparison = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw MRR against training time: .png, .svg or .pdf."),
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="MRR against training time: .png, .svg or .pdf; else compare.png beside the runs.",
+    ),
 ]
 Epochs = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="At most so many epochs, as --set epochs=N.", show_default=False)
@@ -102,7 +106,8 @@ def compare(
     if not len(dataset.test):
         raise DataError(f"{dataset.name}: no test part, on which models are compared. Give dates with --valid-from.")
     tell(output, dataset)
-    entries = plan.entries(out or Path("runs") / f"{dataset.name}-compare")
+    folder = out or Path("runs") / f"{dataset.name}-compare"
+    entries = plan.entries(folder)
     for entry in entries:
         entry.check(dataset)
     measured = []
@@ -110,7 +115,7 @@ def compare(
         done = "loaded from" if entry.finished else "goes on in" if entry.there else "trained into"
         output.say(f"{number} of {len(entries)}: {entry.name}, {done} {entry.path}")
         measured.append(_measure(output, dataset, entry, place))
-    _report(output, dataset, compare_measured(measured, seed or 0), entries, plot, as_json)
+    _report(output, dataset, compare_measured(measured, seed or 0), entries, plot or folder / "compare.png", as_json)
 
 
 def _check(plot: Path | None) -> None:
@@ -151,7 +156,7 @@ def _train_seconds(path: Path) -> float | None:
 
 
 def _report(
-    output: Output, dataset: Dataset, comparison: Comparison, entries: list[Entry], plot: Path | None, as_json: bool
+    output: Output, dataset: Dataset, comparison: Comparison, entries: list[Entry], plot: Path, as_json: bool
 ) -> None:
     from tangokg.report.compare import FILTER, plot_comparison
 
@@ -166,9 +171,9 @@ def _report(
         output.show(_table(title, comparison))
         if comparison.test:
             output.show(_tell_test(comparison))
-    if plot:
-        plot_comparison(plot, comparison.rows, title)
-        output.say(f"The figure is in {plot}.")
+    plot.parent.mkdir(parents=True, exist_ok=True)
+    plot_comparison(plot, comparison.rows, title)
+    output.say(f"The figure is in {plot}.")
     best = next(entry for entry in entries if entry.name == comparison.rows[0].name)
     output.say(f"Next: {shlex.join(['tango', 'evaluate', str(best.path), '--by', 'relation'])}")
 

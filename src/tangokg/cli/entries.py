@@ -12,7 +12,7 @@ from tangokg.models import MODELS
 from tangokg.quads import Dataset
 from tangokg.train import RunConfig, RunFolder, TrainSettings, make_config
 
-USUAL = ("frequency", "recurrence", "tango")  # quick and telling
+USUAL = ("frequency", "recurrency", "tango")  # quick and telling
 ALL = "all"
 
 
