@@ -159,3 +159,9 @@ def test_the_app_needs_no_object_from_main() -> None:
 
     assert isinstance(app, typer.Typer)
     assert CliRunner().invoke(app, ["data", "list", "--json"]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["wrold", "worlds"])
+def test_a_misspelt_world_is_offered(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", name]) != 0
+    assert f"unknown data set '{name}'. Did you mean 'world'?" in capsys.readouterr().err

@@ -29,6 +29,10 @@ Listed = Annotated[
     bool, typer.Option("--list", help="List tables and figures, how many cells are filled, and presets.")
 ]
 Run = Annotated[bool, typer.Option("--run", help="Make the next missing runs, by priority.")]
+LEGEND = (
+    "From: paper, as it prints them; paper form, its equations and decoders in our runs; ours, the model as "
+    "`tango train` has it; authors' form, as their program departs from the paper; our run, of a baseline."
+)
 BudgetText = Annotated[
     str | None,
     typer.Option("--budget", metavar="TIME", help="How long to run: 90s, 8m, 1h; else to the end.", show_default=False),
@@ -245,7 +249,7 @@ def _show(output: Output, name: str, folder: Path, as_json: bool) -> None:
     for block in shown.blocks:
         output.show("")
         output.show(make_table(block.title, block.headings, block.rows, left=2))
-    for note in shown.notes:
+    for note in (*([LEGEND] if table.cells else []), *shown.notes):
         output.show("")
         output.show(note)
 

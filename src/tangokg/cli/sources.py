@@ -9,7 +9,7 @@ from typing import Any
 
 from tangokg.cli.options import Reading
 from tangokg.cli.output import Output, counted
-from tangokg.errors import DataError, nearest, offer
+from tangokg.errors import DataError, UnknownName, nearest, offer
 from tangokg.quads import KNOWN, data_folders, find, inspect, read_table, split, split_at
 from tangokg.quads.tables import open_table
 from tangokg.quads.values import Dataset
@@ -27,6 +27,8 @@ def read_source(data: str, reading: Reading) -> Dataset:
         dataset = _read_table(data, reading)
     else:
         _check_path(data)
+        if nearest(data, [WORLD]) and not any(os.path.exists(place / data) for place in (Path(), *data_folders())):
+            raise UnknownName("data set", data, [WORLD], hint="That is the built-in one; `tango data list` has others.")
         dataset = find(data, columns=reading.columns, unit=reading.unit)
     if reading.valid_from is not None and reading.test_from is not None:
         parts = split_at(dataset.facts, reading.valid_from, reading.test_from, name=dataset.name)

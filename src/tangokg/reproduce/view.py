@@ -245,10 +245,12 @@ def _of_baselines(table: Table) -> list[str]:
     every = Counter(experiment.row for experiment in of)
     where = {key: "" if len(sets) == every[key[0]] else f" ({', '.join(sets)})" for key, sets in named.items()}
     told = "; ".join(f"{row} {departure}{where[row, departure]}" for row, departure in named)
-    usual = "Baselines take 512 facts a step, each in both directions"
-    return (
-        [f"{usual}. They depart in: {told}. docs/decisions.md says why, the text of each model more."] if told else []
-    )
+    if not told:
+        return []
+    return [
+        "Baselines take 512 facts a step, each in both directions. From the paper's settings and their authors' programs "
+        f"they depart in: {told}. docs/decisions.md says why, the text of each model more."
+    ]
 
 
 def _missing(table: Table, results: Results) -> list[str]:
