@@ -248,8 +248,8 @@ def _of_baselines(table: Table) -> list[str]:
     if not told:
         return []
     return [
-        "Baselines take 512 facts a step, each in both directions. From the paper's settings and their authors' programs "
-        f"they depart in: {told}. docs/decisions.md says why, the text of each model more."
+        "Baselines take 512 facts a step, each in both directions. From the paper's settings and their authors' "
+        f"programs they depart in: {told}. docs/decisions.md says why, the text of each model more."
     ]
 
 
