@@ -171,6 +171,7 @@ def _experiments() -> Iterator[Experiment]:
             paper, own = ({"step_time": window / history} for history in lengths)
             yield _in_paper_form(data, decoder, f"-window-{window:g}", paper)
             yield _ours(data, decoder, f"-window-{window:g}", own)
+        yield _in_paper_form(data, decoder, "-irdm", {"gradient": "irdm"})
     on_irregular_time = {row for row, _, _ in published()["irregular"].values}
     for row, model in (BASELINES | COUNTERS).items():
         for data in (*SETS, *((THINNED,) if row in COUNTERS or row in on_irregular_time else ())):
