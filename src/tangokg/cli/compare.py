@@ -48,7 +48,12 @@ ModelNames = Annotated[
 ]
 RunFolders = Annotated[
     list[Path] | None,
-    typer.Option("--run", metavar="RUN", help="A finished run on the same data, in place of training its model.", show_default=False),
+    typer.Option(
+        "--run",
+        metavar="RUN",
+        help="A finished run on the same data, in place of training its model.",
+        show_default=False,
+    ),
 ]
 OutFolder = Annotated[
     Path | None,
