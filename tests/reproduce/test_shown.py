@@ -56,15 +56,18 @@ def test_each_missing_cell_is_shown_with_commands_that_fill_it(
     text = shown(capsys, name, *folder)
     assert table.title in text
     assert text.count("missing") >= len(table.cells)
-    assert found["notes"][-1].startswith("Missing: ")
+    whole = {cell.config for cell in table.cells}
+    apart = {name for name in whole if name.endswith("/ICEWS14")}  # a set whose test part may not be there
+    last = found["notes"][-1 - bool(apart) :]
+    assert [note.split(",")[0].split(":")[0] for note in last] == ["Missing", *["Missing on ICEWS14"] * bool(apart)]
     for note in found["notes"]:
         assert " ".join(note.split()) in text
     commands = [shlex.split(line) for line in re.findall(r"`(tango reproduce --run [^`]*)`", text)]
     wanted = [chosen(words[words.index("--only") + 1 :]) for words in commands]
-    whole = {cell.config for cell in table.cells}
     assert wanted[0] == whole
     assert len(wanted[1]) == 1
-    assert wanted[1] <= whole
+    assert wanted[1] <= whole - apart
+    assert not apart or apart <= wanted[2]
 
 
 def test_numbers_of_the_paper_stand_in_their_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ def test_a_cell_is_the_mean_over_seeds_with_their_standard_deviation() -> None:
     rows = {row[:2]: row for block in view("main", results).blocks if block.title == "ICEWS14s" for row in block.rows}
     assert rows["TANGO-TuckER", "ours"][2::4] == ("41.00 ± 1.00", "3")
     assert rows["TANGO-TuckER", "paper form"][2] == "missing"
-    assert "`tango reproduce --run --only main`" in view("main", results).notes[-1]
+    assert "`tango reproduce --run --only main`" in view("main", results).notes[-2]
 
 
 def test_results_of_other_settings_are_set_aside() -> None:

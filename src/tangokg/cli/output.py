@@ -91,6 +91,9 @@ class Output:
         return bar
 
 
+CROWDED = 8  # columns: a table of more has little room
+
+
 def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Group:
     """A table whose first ``left`` columns hold text and whose others hold numbers; brackets are no markup."""
     from rich import box
@@ -100,6 +103,8 @@ def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, name in enumerate(columns):
+        if place >= left and len(columns) > CROWDED:
+            name = name.replace(" ", "\n")  # or words on the left would have to break
         table.add_column(name, justify="left" if place < left else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))

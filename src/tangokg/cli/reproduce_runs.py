@@ -146,7 +146,9 @@ def _verdict(result: dict[str, Any], stored: Results) -> str:
     before = _before(config, stored)
     if before is None:
         return f"{told}; nothing is stored to compare it with"
-    return f"{told}, stored {number(before, 'mrr')} ({counted(before.seeds, 'seed')}): {_distance(mrr, before)}"
+    of_seed = stored.found[config].get(result["seed"]) if before.seeds > 1 else None
+    own = f"{of_seed['test']['time-aware']['mrr']:.2f} for this seed, " if of_seed else ""
+    return f"{told}, stored {own}{number(before, 'mrr')} ({counted(before.seeds, 'seed')}): {_distance(mrr, before)}"
 
 
 def _distance(mrr: float, before: Value) -> str:

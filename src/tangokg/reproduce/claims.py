@@ -6,7 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tangokg.reproduce.cells import WITHOUT, Cell, find_table
-from tangokg.reproduce.presets import BASELINES, DECODERS, MEASURED, THINNED, best_decoder, experiments
+from tangokg.reproduce.presets import (
+    BASELINES,
+    DECODERS,
+    MEASURED,
+    STEP_TIME,
+    THINNED,
+    TIME_SCALE,
+    WINDOWS,
+    best_decoder,
+    experiments,
+    paper_step_time,
+)
 from tangokg.reproduce.store import Results, Value, at
 
 OPEN = "not measured yet"
@@ -40,7 +51,7 @@ def value(results: Results, table: str, **place: str) -> Value | None:
 
 def _transition(results: Results) -> tuple[list[bool], str]:
     gains = _gains(results, "all")
-    return [gain > NOISE for gain in gains.values()], _listed(gains)
+    return [gain > NOISE for gain in gains.values()], _listed(gains) + _noise(gains)
 
 
 def _gains(results: Results, column: str) -> dict[str, float]:
@@ -56,7 +67,7 @@ def _gains(results: Results, column: str) -> dict[str, float]:
 def _where_much_changes(results: Results) -> tuple[list[bool], str]:
     there, all_of_them = _gains(results, "larger changes"), _gains(results, "all")
     more = {name: gain - all_of_them[name] for name, gain in there.items()}
-    return [gain > NOISE for gain in more.values()], f"gain there less gain on all: {_listed(more)}"
+    return [gain > NOISE for gain in more.values()], f"gain there less gain on all: {_listed(more)}{_noise(more)}"
 
 
 def _slowly(results: Results) -> tuple[list[bool], str]:
@@ -65,7 +76,9 @@ def _slowly(results: Results) -> tuple[list[bool], str]:
         return [], ""
     ours = [found.mean for c in ("1", "8") if (found := value(results, "horizon", column=c, form="ours"))]
     told = f"; ours: {ours[0]:.2f}, {ours[1]:.2f}" if len(ours) == 2 else ""
-    return [near.mean - far.mean < 4], f"ΔT = 1: {near.mean:.2f}, ΔT = 8: {far.mean:.2f} (paper: 42.86, 39.10){told}"
+    step = f"in steps of {STEP_TIME['ICEWS05-15']:g} where the paper's are {paper_step_time('ICEWS05-15'):.0e}"
+    figures = f"ΔT = 1: {near.mean:.2f}, ΔT = 8: {far.mean:.2f}, {step} (paper: 42.86, 39.10){told}"
+    return [near.mean - far.mean < 4], figures
 
 
 def _irregular(results: Results) -> tuple[list[bool], str]:
@@ -89,7 +102,8 @@ def _unseen(results: Results) -> tuple[list[bool], str]:
         pair = [value(results, "inductive", row=model + end, column="time-aware") for end in ("", WITHOUT)]
         if pair[0] and pair[1]:
             found[f"{model} ({pair[0].mean:.2f})"] = pair[0].mean - pair[1].mean
-    return [gain > NOISE for gain in found.values()], f"{_listed(found)} (paper: +0.63 to 5.81, +1.29 to 5.05)"
+    told = f"{_listed(found)}{_noise(found)} (paper: +0.63 to 5.81, +1.29 to 5.05)"
+    return [gain > NOISE for gain in found.values()], told
 
 
 def _history(results: Results) -> tuple[list[bool], str]:
@@ -99,6 +113,10 @@ def _history(results: Results) -> tuple[list[bool], str]:
         return [], ""
     figures = ", ".join(f"{n}: {mrr:.2f}" for n, mrr in there.items())
     return [there[4] - there[1] > NOISE and there[7] - there[4] < there[4] - there[1]], figures
+
+
+def _noise(gains: dict[str, float]) -> str:
+    return ", all within the noise" if gains and all(abs(gain) <= NOISE for gain in gains.values()) else ""
 
 
 def _listed(gains: dict[str, float]) -> str:
@@ -129,37 +147,41 @@ def fill_with(table: str) -> str:
 def dynamics(results: Results) -> str:
     """What the dynamics add, in a paragraph: test MRR as it is against the same model trained without, set by set."""
     texts, left = [], []
+    without, graphs, short = "trained without", "trained with other graphs", f"window {WINDOWS[0]:g}"
     for form, name in (("paper form", "the paper form"), ("ours", "our own form")):
-        gains, of_graphs = (_added(results, form, f"trained {c}") for c in ("without", "with other graphs"))
+        gains = _added(results, form, "as it is", without)
         left += [f"{form} on {data}" for data in MEASURED if data not in gains]
         if gains:
             helped, hurt = (sum(sign * gain > NOISE for gain in gains.values()) for sign in (1, -1))
             told = f"in {name} {_listed(gains)}, so that they help on {helped} of {_counted(len(gains), 'set')}"
             told += f" and hurt on {hurt}" if hurt else ""
-            told += f"; against training on the graphs of other windows: {_listed(of_graphs)}" if of_graphs else ""
+            at_first, of_graphs = _added(results, form, short, without), _added(results, form, "as it is", graphs)
+            told += f"; with a solver time of {WINDOWS[0]:g} a window {_listed(at_first)}" if at_first else ""
+            told += ", and that is about the paper's time scale" if at_first and form == "paper form" else ""
+            told += f"; against training on the graphs of other windows {_listed(of_graphs)}" if of_graphs else ""
             texts.append(told)
     what = "What the dynamics add, as test MRR of a model less that of the same model trained without its ODE"
     if not texts:
         return f"{what}, is not measured yet: {fill_with('dynamics')}."
-    about = f" A difference of {NOISE} points or less says nothing."
+    about = f" A difference of {NOISE} points or less says nothing: most are of one seed."
     end = f" Not measured yet: {', '.join(left)} ({fill_with('dynamics')})." if left else ""
     return f"{what}: {'. And '.join(texts)}.{about}{end}"
 
 
-def _added(results: Results, form: str, column: str) -> dict[str, float]:
-    """Data set -> MRR as it is less that of ``column``, where both are there."""
+def _added(results: Results, form: str, column: str, than: str) -> dict[str, float]:
+    """Data set -> MRR of one column less that of another, where both are there."""
     found = {}
     for data in MEASURED:
         row = next(cell.row for cell in find_table("dynamics").cells if cell.row.startswith(f"{data},"))
-        pair = [value(results, "dynamics", row=row, column=c, form=form) for c in ("as it is", column)]
+        pair = [value(results, "dynamics", row=row, column=c, form=form) for c in (column, than)]
         if pair[0] and pair[1]:
             found[data] = pair[0].mean - pair[1].mean
     return found
 
 
 def goals(results: Results) -> list[tuple[str, ...]]:
-    """Each set: the paper's best, our best paper-form preset by validation, whether it reaches that, what it departs
-    in, the same with the paper's gradient, and the others."""
+    """Each set: what our best paper-form preset by validation departs in, the paper's best, ours, whether it reaches
+    that, the same with the paper's gradient, and the others."""
     rows: list[tuple[str, ...]] = []
     for data in MEASURED:
         table = find_table("main")
@@ -170,7 +192,7 @@ def goals(results: Results) -> list[tuple[str, ...]]:
         there = {model: found for model, found in models.items() if found}
         if not there:
             open_with = fill_with(f"paper-{best_decoder(data)}/{data}")
-            rows.append((data, f"{best:.2f}", OPEN, open_with, "", "", *_others(results, data)))
+            rows.append((data, "", f"{best:.2f}", OPEN, open_with, "", *_others(results, data)))
             continue
         valid = {model: value(results, "validation", row=model, column=data) for model in there}
         model = max((found.mean if found else 0.0, model) for model, found in valid.items())[1]
@@ -179,7 +201,8 @@ def goals(results: Results) -> list[tuple[str, ...]]:
         reached = "reached" if found.mean >= best else "**missed**"
         ours = f"{found.mean:.2f}{around} ({model}, {_counted(found.seeds, 'seed')})"
         preset = next(f"paper-{decoder}" for decoder, row in DECODERS.items() if row == model)
-        rows.append((data, f"{best:.2f}", ours, reached, *_form(results, preset, data), *_others(results, data)))
+        departures, with_irdm = _form(results, preset, data)
+        rows.append((data, departures, f"{best:.2f}", ours, reached, with_irdm, *_others(results, data)))
     return rows
 
 
@@ -187,7 +210,10 @@ def _form(results: Results, preset: str, data: str) -> tuple[str, str]:
     """What a preset departs in, and what the interpolated reverse gradient gives in its place."""
     name = f"{preset}-irdm/{data}"
     mrr = results.value(Cell("main", "", data, "paper form", "mrr", name, ("test", "time-aware")))
-    return ", ".join(experiments()[f"{preset}/{data}"].departures), f"{mrr.mean:.2f}" if mrr else ""
+    experiment = experiments()[f"{preset}/{data}"]
+    scale = f"{TIME_SCALE} (a step of {experiment.settings['step_time']:g} for {paper_step_time(data):.1g})"
+    named = [scale if departure == TIME_SCALE else departure for departure in experiment.departures]
+    return ", ".join(named), f"{mrr.mean:.2f}" if mrr else ""
 
 
 def _others(results: Results, data: str) -> tuple[str, str]:

@@ -20,7 +20,8 @@ def load_optuna() -> Any:
         if error.name != "optuna":
             raise
         raise ConfigError(
-            "a search needs Optuna, which is not installed: pip install 'tangokg[tune]' brings it."
+            "a search needs Optuna, which is not installed: pip install 'tangokg[tune]' brings it, or in a clone "
+            "pip install -e '.[tune]'."
         ) from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
