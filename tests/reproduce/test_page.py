@@ -59,6 +59,14 @@ def test_a_full_page_misses_nothing(full: Results) -> None:
     assert page.splitlines()[2].startswith("What the dynamics add")
 
 
+def test_where_only_the_set_without_a_test_part_lacks_nothing_else_is_called_missing() -> None:
+    results = make_results()
+    results.found = {name: runs for name, runs in results.found.items() if not name.endswith("/ICEWS14")}
+    missing = [note for note in view("main", results).notes if note.startswith("Missing")]
+    assert len(missing) == 1
+    assert "`tango reproduce --run --only ICEWS14`" in missing[0]
+
+
 def test_claims_are_true_or_not_by_the_results(full: Results) -> None:
     assert {claim.told(full)[1] for claim in CLAIMS} == {"true"}
     assert CLAIMS[2].told(full)[2] == (

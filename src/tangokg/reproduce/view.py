@@ -256,18 +256,17 @@ def _of_baselines(table: Table) -> list[str]:
 def _missing(table: Table, results: Results) -> list[str]:
     """Which experiments are missing, and the commands that make them."""
     lacking = list(dict.fromkeys(cell.config for cell in table.cells if results.value(cell) is None))
-    if not lacking:
-        return []
     here = [config for config in lacking if not config.endswith("/ICEWS14")]
-    told = (
+    told = [
         f"Missing: {_some(here)}. Fill all with `tango reproduce --run --only {table.name}`, one with "
-        f"`tango reproduce --run --only {here[0]}`."
-    )
+        f"`tango reproduce --run --only {one}`."
+        for one in here[:1]
+    ]
     apart = (
         "Missing on ICEWS14, whose test part is not at hand: `tango data list` says where it is published. Where the "
         "file is present, `tango reproduce --run --only ICEWS14` makes the runs."
     )
-    return [*([told] if here else []), *([apart] if len(here) < len(lacking) else [])]
+    return [*told, *([apart] if len(here) < len(lacking) else [])]
 
 
 def _some(names: list[str], most: int = 6) -> str:
