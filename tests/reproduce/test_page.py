@@ -249,8 +249,9 @@ def test_bars_are_as_long_as_the_published_times_and_ours(full: Results) -> None
 
 
 def test_the_figure_of_the_dynamics_is_the_gain_over_none(full: Results) -> None:
-    lines: list[Any] = [line for line in plot_dynamics(full).axes[0].lines if "," in str(line.get_label())]
-    assert len(lines) == len(MEASURED)
+    panels = plot_dynamics(full).axes
+    lines: list[Any] = [line for axes in panels for line in axes.lines if "," in str(line.get_label())]
+    assert len(lines) == len(MEASURED) * len(panels) == 2 * len(MEASURED)
     for line in lines:
         assert set(WINDOWS) <= set(line.get_xdata())
         assert list(line.get_xdata()) == sorted(line.get_xdata())

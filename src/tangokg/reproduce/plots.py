@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tangokg.models import MODELS
 from tangokg.reproduce.cells import FORMS, RUN, WITHOUT, find_table
 from tangokg.reproduce.paper import published
 from tangokg.reproduce.presets import WINDOWS, experiments
@@ -119,30 +121,32 @@ def plot_time_cost(results: Results) -> Figure:
 
 def plot_dynamics(results: Results) -> Figure:
     """What the dynamics add over the solver time of a window: test MRR less that of the same model without."""
-    figure, (axes,) = _start(1)
+    figure, panels = _start(2, sharey=True)
     table = find_table("dynamics")
-    for row in dict.fromkeys(cell.row for cell in table.cells):
-        own = {cell.column: results.value(cell) for cell in table.of(row=row, form="paper form")}
-        still = own["trained without"]
-        timed = {float(c.removeprefix("window ")): v for c, v in own.items() if c.startswith("window ") and v}
-        if usual := own["as it is"]:
-            timed[usual_window(table.of(row=row, column="as it is", form="paper form")[0].config)] = usual
-        if still and timed:
-            gains = [timed[time].mean - still.mean for time in sorted(timed)]
-            axes.plot(sorted(timed), gains, marker="o", ms=4, label=row)
-    axes.axhline(0.0, color=PAPER, linewidth=1)
-    axes.set_xscale("log")
-    axes.set_xlim(WINDOWS[0] / 2, WINDOWS[-1] * 2)
-    axes.set_xlabel("solver time of a window (paper form)")
-    axes.set_ylabel("MRR less that without dynamics")
-    _empty(axes, bool(axes.get_legend_handles_labels()[0]))
-    _legend(figure, axes)
+    for axes, form in zip(panels, ("paper form", "ours"), strict=True):
+        for row in dict.fromkeys(cell.row for cell in table.cells):
+            own = {cell.column: results.value(cell) for cell in table.of(row=row, form=form)}
+            still = own["trained without"]
+            timed = {float(c.removeprefix("window ")): v for c, v in own.items() if c.startswith("window ") and v}
+            if usual := own["as it is"]:
+                timed[usual_window(table.of(row=row, column="as it is", form=form)[0].config)] = usual
+            if still and timed:
+                gains = [timed[time].mean - still.mean for time in sorted(timed)]
+                axes.plot(sorted(timed), gains, marker="o", ms=4, label=row)
+        axes.axhline(0.0, color=PAPER, linewidth=1)
+        axes.set_xscale("log")
+        axes.set_xlim(WINDOWS[0] / 2, WINDOWS[-1] * 2)
+        axes.set_xlabel(f"solver time of a window ({form})")
+        _empty(axes, bool(axes.get_legend_handles_labels()[0]))
+    panels[0].set_ylabel("MRR less that without dynamics")
+    _legend(figure, panels[0])
     return figure
 
 
 def usual_window(config: str) -> float:
     """The solver time of a whole window in a preset."""
-    settings = experiments()[config].settings
+    experiment = experiments()[config]
+    settings = asdict(MODELS[experiment.model].settings) | dict(experiment.settings)
     return float(settings["step_time"] * settings["history"])
 
 
@@ -152,11 +156,11 @@ def _empty(axes: Any, measured: bool) -> None:
         axes.set_ylim(0, 1)
 
 
-def _start(panels: int) -> tuple[Figure, list[Any]]:
+def _start(panels: int, sharey: bool = False) -> tuple[Figure, list[Any]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 3.6), dpi=150, layout="constrained")
-    axes = list(figure.subplots(1, panels, squeeze=False)[0])
+    axes = list(figure.subplots(1, panels, squeeze=False, sharey=sharey)[0])
     for one in axes:
         one.grid(alpha=0.3)
         one.set_axisbelow(True)
