@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from tangokg.reproduce.presets import ALIKE, MEASURED, STEP_TIME, STEPS, best_decoder
+from tangokg.reproduce.presets import ALIKE, MEASURED, STEP_TIME, STEPS, best_decoder, experiments
+from tangokg.reproduce.store import read_results
 
 ROOT = Path(__file__).parents[2]
 FOUND = [path for name in MEASURED if (path := ROOT / "results" / "tune" / f"{name}.json").exists()]
+PRUNED = sorted((ROOT / "results" / "tune-pruned").glob("*.json"))
 SEARCHED = ("step_time", "dropout", "learning_rate", "batch_windows", "static")
 KEPT = {"ICEWS18", "YAGO"}  # where the trials cannot be told apart, or later runs found better
 
@@ -39,3 +41,23 @@ def test_presets_take_the_best_trial(path: Path) -> None:
     values = best(json.loads(path.read_text(encoding="utf-8")))["values"]
     taken = (STEP_TIME[data], *STEPS[data])
     assert (taken == (values["step_time"], values["batch_windows"], values["learning_rate"])) == (path.stem not in KEPT)
+
+
+@pytest.mark.parametrize("path", PRUNED, ids=lambda path: path.stem)
+def test_second_searches_stand_beside_the_presets_that_they_start_from(path: Path) -> None:
+    """Within the number of trials that was meant, and the paper form of each set but for what is searched."""
+    found, data = json.loads(path.read_text(encoding="utf-8")), path.stem
+    states = [trial["state"] for trial in found["trials"]]
+    assert states.count("pruned") > states.count("done")
+    assert len(states) <= 24
+    top, preset = best(found), experiments()[f"paper-{best_decoder(data)}/{data}"]
+    fixed = {name: found[name] for name in preset.settings if name in found and name not in SEARCHED}
+    assert {"identity", "history", "dim", "layers", "transition"} <= set(fixed)
+    assert fixed == {name: preset.settings[name] for name in fixed}
+    assert found.get("normalise", False) == preset.settings["normalise"]
+    own = [result["valid"]["time-aware"]["mrr"] for result in read_results(ROOT / "results").of(preset.name)]
+    counts = [str(states.count(state)) for state in ("done", "pruned", "under way")]
+    figures = [format(value, ".2f") for value in (sum(own) / len(own), top["mrr"])]
+    values = [format(top["values"][name], "g") for name in SEARCHED[:-1]]
+    row = f"| {' | '.join([data, *counts, *figures, *values])} |"
+    assert row in (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
