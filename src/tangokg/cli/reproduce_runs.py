@@ -89,8 +89,8 @@ def _with_data(output: Output, jobs: list[Job]) -> list[Job]:
     there = [job for job in jobs if job.source not in absent]
     if absent and not there:
         raise DataError(
-            f"{'; '.join(absent.values())}. Set TANGOKG_DATA to the folder that holds it, or download it: "
-            f"`tango data list` says what can be had."
+            f"{counted(len(jobs), 'run')} to make, and no set for any of them: {'; '.join(absent.values())}. "
+            "Set TANGOKG_DATA to the folder that holds it, or download it: `tango data list` says what can be had."
         )
     for source, why in absent.items():
         skipped = sum(job.source == source for job in jobs)
