@@ -197,8 +197,8 @@ class Study:
         return list(self._study.get_trials(deepcopy=False))
 
     def outcomes(self) -> list[Outcome]:
-        """All trials that were begun, in their order."""
-        return [_outcome(frozen) for frozen in _counted(self._trials())]
+        """All trials that were begun, numbered in their order: draws that were repeats leave no gap."""
+        return [_outcome(number, frozen) for number, frozen in enumerate(_counted(self._trials()))]
 
 
 def _counted(trials: list[Any]) -> list[Any]:
@@ -206,10 +206,10 @@ def _counted(trials: list[Any]) -> list[Any]:
     return [frozen for frozen in trials if frozen.state.name != "WAITING" and "as" not in frozen.user_attrs]
 
 
-def _outcome(frozen: Any) -> Outcome:
+def _outcome(number: int, frozen: Any) -> Outcome:
     reported = frozen.intermediate_values
     return Outcome(
-        frozen.number,
+        number,
         STATES[frozen.state.name],
         max([*reported.values(), *([frozen.value] if frozen.state.name == "COMPLETE" else [])], default=None),
         frozen.params,
