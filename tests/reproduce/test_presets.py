@@ -205,7 +205,7 @@ def test_the_readme_has_the_table_of_the_page_without_its_details() -> None:
     rows = [line for line in table.splitlines() if line.startswith("|")]
     assert len(rows) == 2 + len(MEASURED)
     cells = [row.split("|") for row in rows]
-    assert [cells[0][n].strip() for n in (2, 6)] == ["ours departs in", "with IRDM"]
+    assert [cells[0][n].strip() for n in (2, 6)] == ["paper form departs in", "with IRDM"]
     assert "\n".join("|".join((*row[:2], *row[3:6], *row[7:])) for row in cells) in readme
 
 

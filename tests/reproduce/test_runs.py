@@ -20,6 +20,7 @@ from tangokg.reproduce import experiments, pool, read_results
 from tangokg.reproduce.cells import cells_of
 from tangokg.reproduce.measure import OutOfTime, by_change, measure, with_settings
 from tangokg.reproduce.pool import OUT_OF_TIME, Budget, one_by_one, side_by_side
+from tangokg.reproduce.presets import APART
 from tangokg.reproduce.runs import Job, chosen, make_result, missing
 from tangokg.reproduce.worker import main as work_off
 from tangokg.snapshots.timeline import build_timeline
@@ -307,6 +308,19 @@ def test_the_whole_way_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     again = [*run[: run.index("--out")], "--again", "--work", str(tmp_path / "work"), *results]
     assert main([word for word in again if word != "-q"]) == 0
     assert "stored" in capsys.readouterr().out
+
+
+def test_where_only_a_set_that_few_have_is_missing_there_is_nothing_to_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TANGOKG_DATA", str(tmp_path))
+    monkeypatch.setattr(
+        "tangokg.reproduce.runs.missing", lambda *_: [Job.of(experiments()[f"paper-tucker/{APART}"], 0)]
+    )
+    words = ["reproduce", "--run", "--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
+    assert main(words) == 0
+    assert "Nothing else is missing" in capsys.readouterr().err
+    assert main([*words, "--only", APART]) == 2
 
 
 @pytest.mark.parametrize(

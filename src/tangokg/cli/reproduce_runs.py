@@ -47,9 +47,10 @@ def make_runs(output: Output, wishes: Wishes, as_json: bool) -> None:
         stored.add(f"{result['preset']}/{result['dataset']}", result, str(wishes.out))
     made = {(f"{result['preset']}/{result['dataset']}", result["seed"]) for result in packed}
     wanted = missing(stored, wishes.only, wishes.seeds, wishes.again)
-    jobs = _with_data(output, [job for job in wanted if (job.config, job.seed) not in made or not wishes.again])
+    todo = [job for job in wanted if (job.config, job.seed) not in made or not wishes.again]
+    jobs = _with_data(output, todo, named=bool(wishes.only))
     if not jobs:
-        output.say("Nothing is missing. --again makes runs that are there once more.")
+        output.say(f"Nothing {'else ' if todo else ''}is missing. --again makes runs that are there once more.")
 
     def keep(job: Job, result: dict[str, Any]) -> None:
         check(result, job.label)  # what could not be read again is not kept
@@ -81,13 +82,14 @@ def _command(output: Output) -> str:
     return shlex.join(["tango", *output.words])
 
 
-def _with_data(output: Output, jobs: list[Job]) -> list[Job]:
-    """The jobs whose sets are here; where none is, that is an error."""
+def _with_data(output: Output, jobs: list[Job], named: bool) -> list[Job]:
+    """The jobs whose sets are here; where none is, that is an error, unless nobody asked for a set that few have."""
     from tangokg.reproduce.pool import without_data
+    from tangokg.reproduce.presets import APART
 
     absent = dict(without_data(jobs))
     there = [job for job in jobs if job.source not in absent]
-    if absent and not there:
+    if absent and not there and (named or set(absent) != {APART}):
         raise DataError(
             f"{counted(len(jobs), 'run')} to make, and no set for any of them: {'; '.join(absent.values())}. "
             "Set TANGOKG_DATA to the folder that holds it, or download it: `tango data list` says what can be had."

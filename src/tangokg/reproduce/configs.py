@@ -11,7 +11,7 @@ from tangokg.reproduce.cells import cells_of, tables
 from tangokg.reproduce.presets import Experiment, experiments
 from tangokg.reproduce.view import PAPER_METRIC
 
-HEAD = "# Made by `tango reproduce --configs` from the presets in the package; edit those.\n"
+HEAD = "# Made by `tango reproduce --configs configs` from the presets in the package; edit those.\n"
 ORDER = "# [paper]: the numbers of each table (MRR, Hits@1, 3, 10, or seconds), and its label there as ..._in.\n"
 
 

@@ -34,7 +34,7 @@ def best_settings() -> tuple[tuple[str, ...], Rows, str]:
     note = (
         f"Ours are the presets with the decoder of the paper's best result: {names}. `scale` is the paper's solver "
         f"time of the whole range of a set, `step_time` ours of one step. ICEWS14s takes the settings of ICEWS14. How "
-        f"ours were found stands in docs/tuning.md."
+        f"ours were found stands in docs/tuning.md and docs/decisions.md."
     )
     return ("setting", "from", *SETS, "searched in the paper"), tuple(rows), note
 

@@ -16,12 +16,12 @@ START = """
 Every table and figure of the paper (Han et al. 2021), each number beside ours. The page is made from the files in
 `results/` by `tango reproduce --page`; each file says with which settings, seed, device and versions it was measured.
 *paper* is what is printed there. *Paper form* is its equations and decoders with the departures that stand under each
-table; *ours* is the model as `tango train` has it, trained like the paper form on its set, whose state is not part of
-its own derivative, and which follows an interval no further than the longest that training saw; *authors' form* follows
-the program of the authors where that departs from their text. Our numbers are means over seeds, ± their standard
-deviation where there are several. MRR and Hits@k are in per cent, over both directions, with the mean rank of ties;
-weights are chosen on the validation part. Gradients go through the steps of the solver, which the paper's interpolated
-reverse approximates.
+table; *ours* is the model as `tango train` has it, with the learning rate and the batch of the paper form on its set,
+whose state is not part of its own derivative, and which follows an interval no further than the longest that training
+saw; *authors' form* follows the program of the authors where that departs from their text. Our numbers are means over
+seeds, ± their standard deviation where there are several. MRR and Hits@k are in per cent, over both directions, with
+the mean rank of ties; weights are chosen on the validation part. Gradients go through the steps of the solver, which
+the paper's interpolated reverse approximates.
 """
 
 OTHERS = ("best baseline, our runs", "counting")  # columns beside ours
@@ -63,7 +63,7 @@ def render(results: Results) -> str:
 
 def _overview(results: Results) -> str:
     rows = goals(results)
-    headings = ("data set", "ours departs in", "best of the paper", "our best in paper form", "goal", "with IRDM")
+    headings = ("data set", "paper form departs in", "best of the paper", "our best in paper form", "goal", "with IRDM")
     text = markdown((*headings, *OTHERS), rows, left=2)
     about = """Test MRR, time-aware. Of our two decoders, and of the nine baselines, the one with the better validation
     MRR stands here. *With IRDM* is the same preset, one seed, trained with the paper's interpolated reverse gradient
@@ -75,7 +75,9 @@ def _overview(results: Results) -> str:
 
 def _claims(results: Results) -> str:
     rows = [claim.told(results) for claim in CLAIMS]
-    about = f"Each is tested on our runs in the paper form. A gain up to {NOISE} points is within the noise of a seed."
+    about = f"""Each is tested on our runs in the paper form, one seed each. A gain or a loss counts beyond the noise:
+    {NOISE} points, and where seeds differ by more, twice the standard deviation of a difference of two of them. *Not
+    shown* is a claim of which no case does."""
     return f"## The paper's claims\n\n{fill(about)}\n\n{markdown(('claim', 'on our runs', 'figures'), rows, left=3)}\n"
 
 
