@@ -218,6 +218,10 @@ def test_the_page_of_differences_traces_published_numbers_with_those_of_the_main
             value = results.value(cells[0])
             assert value is not None
             assert told == f"{value.mean:.2f}", (row, form)
+    verdict = page.partition("To neither closely.")[2].partition("## ")[0]
+    for name in ("paper-distmult-window-0.001/YAGO", "paper-tucker-time-of-paper/ICEWS14s"):
+        assert f"(`{name.partition('/')[0]}`" in verdict
+        assert f"has {results.of(name)[0]['test']['time-aware']['mrr']:.2f}," in verdict.replace("\n", " ")
 
 
 def test_the_distance_is_told_of_every_preset_whose_state_can_travel() -> None:

@@ -178,7 +178,7 @@ def _experiments() -> Iterator[Experiment]:
         for data in (*SETS, *((THINNED,) if row in COUNTERS or row in on_irregular_time else ())):
             settings, own = OWN.get((model, data), ({}, {}))
             soon = {"patience": 4, "rate_decay": 0.5} if data in LARGE and row in BASELINES else {}
-            train = {"precision": "tf32", "rate_decay": 1.0} | soon | own | (UNVALIDATED if data == "ICEWS14" else {})
+            train = {"precision": "tf32", "rate_decay": 1.0} | soon | own | (UNVALIDATED if data == APART else {})
             loss = LOSSES.get(settings.get("loss") or LOSS.get(model, ""))
             found = (loss, FOURFOLD if "batch_queries" in own else None)
             more = MORE.get(model, ()) + (YEARS if model == "ta-distmult" and data in ("WIKI", "YAGO") else ())
@@ -208,7 +208,7 @@ def train_settings(data: str) -> dict[str, Any]:
     windows, rate = STEPS[ALIKE.get(data, data)]
     how = {"precision": "tf32", "patience": PATIENCE.get(data, 4), "rate_decay": 0.5}
     how |= {"batch_windows": windows, "learning_rate": rate}
-    return how | (UNVALIDATED if data == "ICEWS14" else {})
+    return how | (UNVALIDATED if data == APART else {})
 
 
 def _ours(data: str, decoder: str, variant: str, changed: dict[str, Any], seeds: int = 1) -> Experiment:
