@@ -48,10 +48,9 @@ def _devices(table: Table, results: Results) -> list[str]:
     usual, *others = sorted(of, key=lambda device: -len(of[device])) or ["no run yet"]
     apart = "".join(f"; {', '.join(of[device])}: {device}" for device in others)
     beside = (
-        " Ours hold the validation after each epoch. Runs are made side by side, some with four others and some with "
-        "twelve, so that each takes longer than by itself, by up to seven times: they are bounds, and say nothing of "
-        "one of our rows against another. Of several seeds the fastest counts. docs/speed.md has times of runs by "
-        "themselves."
+        " Ours hold the validation after each epoch. Runs are made side by side, so that each takes longer than by "
+        "itself, up to eight times as long: they are bounds, and say nothing of one of our rows against another. Of "
+        "several seeds the fastest counts. docs/speed.md has times of runs by themselves."
     )
     return [f"The paper's times are of one GeForce RTX 2080 Ti, ours of {usual}{apart}.{beside}"]
 
