@@ -82,6 +82,15 @@ def test_epochs_of_another_process_are_told_once_and_those_of_an_earlier_call_ne
     assert capsys.readouterr().err.splitlines() == [f"{LABEL}: begun", f"{LABEL}: epoch 1, 7 s", f"{LABEL}: done"]
 
 
+def test_a_wide_table_breaks_its_headings_and_no_word_on_the_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["reproduce", "dynamics", "--results", str(tmp_path)]) == 0
+    first = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert (first.count("ICEWS05-15,"), first.count("TANGO-DistMult")) == (2, 4)
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("stored", "verdict"), VERDICTS)
 def test_a_run_made_again_is_compared_with_what_is_stored(
@@ -99,6 +108,7 @@ def test_a_run_made_again_is_compared_with_what_is_stored(
     assert make(tmp_path, "--seeds", "1", "--again") == 0
     (line,) = lines_on(capsys.readouterr().out, f"{LABEL}: test MRR 40.00")
     assert line.endswith(verdict)
+    assert (f"stored {40.0 + stored[0]:.2f} for this seed, " in line) if len(stored) > 1 else "this seed" not in line
 
 
 @pytest.mark.usefixtures("small")

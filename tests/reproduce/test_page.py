@@ -11,7 +11,14 @@ from tangokg.reproduce import experiments, find_table, published, tables
 from tangokg.reproduce.cells import Cell, cells_of
 from tangokg.reproduce.claims import CLAIMS, dynamics, goals
 from tangokg.reproduce.page import render
-from tangokg.reproduce.plots import plot_ablation, plot_dynamics, plot_history, plot_horizon, plot_time_cost
+from tangokg.reproduce.plots import (
+    plot_ablation,
+    plot_dynamics,
+    plot_history,
+    plot_horizon,
+    plot_time_cost,
+    usual_window,
+)
 from tangokg.reproduce.presets import MEASURED, WINDOWS
 from tangokg.reproduce.runs import missing
 from tangokg.reproduce.store import Results
@@ -72,6 +79,8 @@ def test_where_only_the_set_without_a_test_part_lacks_nothing_else_is_called_mis
 
 def test_claims_are_true_or_not_by_the_results(full: Results) -> None:
     assert {claim.told(full)[1] for claim in CLAIMS} == {"true"}
+    there, rest = 38.0, (100 * 39.0 - 60 * 38.0) / 40  # without the layer; with it both are 40
+    assert f"TANGO-TuckER on WIKI {rest - there:+.2f}" in CLAIMS[1].told(full)[2]
     assert CLAIMS[2].told(full)[2] == (
         "ΔT = 1: 39.90, ΔT = 8: 39.20, in steps of 0.1 where the paper's are 2e-05 (paper: 42.86, 39.10); "
         "ours: 39.90, 39.20"
@@ -148,6 +157,7 @@ def test_what_the_dynamics_add_is_told_whatever_it_is() -> None:
             figures: Any = results.found[cell.config][0]["test"]["time-aware"]
             figures["mrr"] = 40.0 + moved * gains[cell.row.partition(",")[0]]
     told = dynamics(results)
+    assert told.count("(the paper's are 0.0001 to 0.002 long)") == 1
     assert told.count("so that they help on 1 of 5 sets and hurt on 2") == 2
     assert all(f"{data} {gain:+.2f}" in told for data, gain in gains.items())
     assert "Not measured yet" not in told
@@ -269,7 +279,9 @@ def test_the_figure_of_the_dynamics_is_the_gain_over_none(full: Results) -> None
     panels = plot_dynamics(full).axes
     lines: list[Any] = [line for axes in panels for line in axes.lines if "," in str(line.get_label())]
     assert len(lines) == len(MEASURED) * len(panels) == 2 * len(MEASURED)
+    assert {usual_window("paper-distmult/WIKI"), usual_window("tango-distmult/WIKI")} == {3.6, 4.0}
     for line in lines:
         assert set(WINDOWS) <= set(line.get_xdata())
+        assert len(line.get_xdata()) == len(WINDOWS) + 1  # and that of the preset
         assert list(line.get_xdata()) == sorted(line.get_xdata())
         assert list(line.get_ydata()) == pytest.approx([5.0] * len(line.get_xdata()))  # as the figures are made up

@@ -44,7 +44,7 @@ def test_presets_take_the_best_trial(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PRUNED, ids=lambda path: path.stem)
-def test_second_searches_stand_beside_the_presets_that_they_start_from(path: Path) -> None:
+def test_second_searches_stand_beside_the_presets_whose_form_they_have(path: Path) -> None:
     """Within the number of trials that was meant, and the paper form of each set but for what is searched."""
     found, data = json.loads(path.read_text(encoding="utf-8")), path.stem
     states = [trial["state"] for trial in found["trials"]]
@@ -61,3 +61,14 @@ def test_second_searches_stand_beside_the_presets_that_they_start_from(path: Pat
     values = [format(top["values"][name], "g") for name in SEARCHED[:-1]]
     row = f"| {' | '.join([data, *counts, *figures, *values])} |"
     assert row in (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+
+
+def test_what_the_page_says_of_slow_learning_rates_is_what_the_trials_did() -> None:
+    every = [trial for path in PRUNED for trial in json.loads(path.read_text(encoding="utf-8"))["trials"]]
+    slow = [trial for trial in every if trial["values"]["learning_rate"] == 0.001]
+    early = [trial for trial in slow if (trial["state"], trial["epochs"]) == ("pruned", 2)]
+    ended = [trial for trial in slow if trial["state"] == "done"]
+    page = " ".join((ROOT / "docs" / "tuning.md").read_text(encoding="utf-8").split())
+    assert len(ended) == 1
+    assert f"Of {len(slow)} trials with a rate of 0.001" in page
+    assert f"and {len(early)} were given up after two epochs" in page
