@@ -76,8 +76,8 @@ def _overview(results: Results) -> str:
 def _claims(results: Results) -> str:
     rows = [claim.told(results) for claim in CLAIMS]
     about = f"""Each is tested on our runs in the paper form, most with one seed. A gain or a loss counts beyond the
-    noise: {NOISE} points, and where seeds differ by more, twice the standard deviation of a difference of two of them (on all
-    snapshots, and taken for parts of them as well). *Not shown* is a claim of which no case does."""
+    noise: {NOISE} points, and where seeds differ by more, twice the standard deviation of a difference of two of them
+    (on all snapshots, and taken for parts of them as well). *Not shown* is a claim of which no case does."""
     return f"## The paper's claims\n\n{fill(about)}\n\n{markdown(('claim', 'on our runs', 'figures'), rows, left=3)}\n"
 
 
