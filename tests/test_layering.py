@@ -14,6 +14,7 @@ HOUSE = Path(tangokg.__file__).parent
 ORDER = [
     "quads",
     "snapshots",
+    "history",
     "fields",
     "solve",
     "decode",

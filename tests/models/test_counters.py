@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tangokg.models import MODELS, counters
+from tangokg.history import occurrences_of
+from tangokg.models import MODELS
 from tangokg.models.counters import COUNTERS, Counter, Recurrence, RecurrenceSettings
 from tangokg.models.sparse import add_sparse, sparse_scores
 from tangokg.quads.clock import Clock
@@ -130,14 +132,14 @@ def test_probabilities_sum_to_one_and_keep_the_order(name: str) -> None:
     assert torch.equal(p[0].argsort(stable=True), scores[0].argsort(stable=True))
 
 
-def test_the_sorted_history_goes_with_its_timeline() -> None:
+def test_the_sorted_history_is_derived_once_and_goes_with_its_timeline() -> None:
     timeline = timeline_of(HISTORY)
-    ask(COUNTERS["frequency"](), timeline, 0, 0, 1, 12.0)
-    assert timeline in counters._OCCURRENCES
-    held = len(counters._OCCURRENCES)
-    del timeline
+    occurrences = occurrences_of(timeline)
+    assert occurrences_of(timeline) is occurrences
+    held = ref(occurrences)
+    del timeline, occurrences
     gc.collect()
-    assert len(counters._OCCURRENCES) < held
+    assert held() is None
 
 
 class Largest(TorchDispatchMode):

@@ -17,7 +17,7 @@ from tangokg.decode import Decoder, DistMult
 from tangokg.errors import ConfigError
 from tangokg.fields.masks import dropout
 from tangokg.fields.steps import add_products
-from tangokg.models.counters import sort_occurrences
+from tangokg.history import sort_occurrences
 from tangokg.models.static import Static, Tables, check_static
 from tangokg.snapshots.rows import Edges
 from tangokg.snapshots.timeline import Timeline

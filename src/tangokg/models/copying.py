@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tangokg.decode.states import Sparse
-from tangokg.models.counters import occurrences_of, past_of
+from tangokg.history import occurrences_of, past_of
 from tangokg.models.growth import grow_by_mean
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from tangokg.errors import ConfigError
-from tangokg.models.counters import occurrences_of, past_of
+from tangokg.history import occurrences_of, past_of
 from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -46,18 +45,12 @@ def block_with_next_changes(timeline: Timeline, windows: Windows, history: int, 
     before = (windows.known - 1).clamp(min=0)
     earlier = Windows(before, timeline.t.index_select(0, before))
     last = build_block(timeline, windows, 1, extra)
-    first = build_block(_changes_ahead(timeline), earlier, history - 1, last.key)  # all rows of both
+    first = build_block(timeline.derive(_changes_ahead), earlier, history - 1, last.key)  # all rows of both
     last = build_block(timeline, windows, 1, first.key)
     return replace(first, intervals=first.intervals + last.intervals)
 
 
-_AHEAD: WeakKeyDictionary[Timeline, Timeline] = WeakKeyDictionary()  # derived; lives as long as the timeline
-
-
 def _changes_ahead(timeline: Timeline) -> Timeline:
     """The same snapshots, each with the transitions to the next one instead of those from the one before."""
-    if timeline not in _AHEAD:
-        with torch.inference_mode(False):  # kept for training too, whoever asks first
-            offset = torch.cat([timeline.change_offset[1:], timeline.change_offset[-1:]])
-            _AHEAD[timeline] = replace(timeline, change_offset=offset)
-    return _AHEAD[timeline]
+    offset = torch.cat([timeline.change_offset[1:], timeline.change_offset[-1:]])
+    return replace(timeline, change_offset=offset)

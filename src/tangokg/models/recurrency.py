@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from tangokg.errors import ConfigError
-from tangokg.models.counters import Occurrences, occurrences_of, past_of, shares, sort_occurrences
+from tangokg.history import Occurrences, occurrences_of, past_of, sort_occurrences
+from tangokg.models.counters import shares
 from tangokg.models.growth import grow
 from tangokg.models.protocol import Model
 from tangokg.models.sparse import SparseScores
@@ -119,7 +119,7 @@ class Recurrency(Model):
         new = known.new_tensor([self.settings.decay, self.settings.usual_alpha]).expand(2, 1, 2)
         decay, alpha = grow(known, timeline.num_relations, new).unbind(1)
         decay = decay / self.step.to(decay)
-        strict, relaxed = occurrences_of(timeline), _relaxed_occurrences(timeline)
+        strict, relaxed = occurrences_of(timeline), timeline.derive(_relaxed_occurrences)
         return Recurred(strict, _decayed_counts_of(timeline, decay), relaxed, windows, decay, alpha)
 
     def score(self, encoded: Recurred, queries: Queries) -> Tensor:
@@ -170,19 +170,19 @@ def decayed_counts(occurrences: Occurrences, decay: Tensor) -> Tensor:
     return total
 
 
-_RELAXED: WeakKeyDictionary[Timeline, Occurrences] = WeakKeyDictionary()  # derived; these live as long as the timeline
-_COUNTS: WeakKeyDictionary[Timeline, tuple[Tensor, Tensor]] = WeakKeyDictionary()  # the last decay, and what it gave
-
-
 def _relaxed_occurrences(timeline: Timeline) -> Occurrences:
     """The edges by (r, o), whoever the subject was."""
-    if timeline not in _RELAXED:
-        _RELAXED[timeline] = sort_occurrences(replace(timeline, s=torch.zeros_like(timeline.s)))
-    return _RELAXED[timeline]
+    return sort_occurrences(replace(timeline, s=torch.zeros_like(timeline.s)))
+
+
+def _last_counts(timeline: Timeline) -> list[tuple[Tensor, Tensor]]:
+    """Room for the decayed counts of a timeline under the last decay that was used."""
+    return []
 
 
 def _decayed_counts_of(timeline: Timeline, decay: Tensor) -> Tensor:
-    """The decayed counts of a timeline, derived once for each decay."""
-    if timeline not in _COUNTS or not torch.equal(_COUNTS[timeline][0], decay):
-        _COUNTS[timeline] = decay, decayed_counts(occurrences_of(timeline), decay)
-    return _COUNTS[timeline][1]
+    """The decayed counts of a timeline, kept until another decay is used."""
+    last = timeline.derive(_last_counts)
+    if not last or not torch.equal(last[0][0], decay):
+        last[:] = [(decay, decayed_counts(occurrences_of(timeline), decay))]
+    return last[0][1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -61,15 +60,9 @@ def find_appearances(timeline: Timeline) -> Appearances:
     )
 
 
-_APPEARANCES: WeakKeyDictionary[Timeline, Appearances] = WeakKeyDictionary()  # derived; lives as long as the timeline
-
-
 def appearances_of(timeline: Timeline) -> Appearances:
     """The rows of a timeline, derived once."""
-    if timeline not in _APPEARANCES:
-        with torch.inference_mode(False):  # what outlives this call must be of use in training as well
-            _APPEARANCES[timeline] = find_appearances(timeline)
-    return _APPEARANCES[timeline]
+    return timeline.derive(find_appearances)
 
 
 def last_snapshots(known: Tensor, history: int) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +12,7 @@ from torch.nn.functional import cross_entropy, logsigmoid, softplus
 from tangokg.decode import Decoder, DistMult, TuckER
 from tangokg.errors import ConfigError
 from tangokg.fields.masks import dropout
-from tangokg.models.counters import sort_occurrences
+from tangokg.history import sort_occurrences
 from tangokg.models.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
@@ -84,18 +83,12 @@ class Objects:
         return self.o[rows.clamp(max=len(self.o) - 1)], rows < stop
 
 
-_OBJECTS: WeakKeyDictionary[Timeline, Objects] = WeakKeyDictionary()  # derived; lives as long as the timeline
-
-
-def objects_of(timeline: Timeline) -> Objects:
-    """The objects of each (s, r), derived once for a timeline."""
-    if timeline not in _OBJECTS:
-        with torch.inference_mode(False):
-            facts = sort_occurrences(timeline)
-            pair, size = torch.unique_consecutive(facts.pair, return_counts=True)
-            offset = torch.cat([size.new_zeros(1), size.cumsum(0)])
-            _OBJECTS[timeline] = Objects(pair, offset, facts.o, int(size.max()), facts.num_labels)
-    return _OBJECTS[timeline]
+def group_objects(timeline: Timeline) -> Objects:
+    """The objects of each (s, r) of a timeline."""
+    facts = sort_occurrences(timeline)
+    pair, size = torch.unique_consecutive(facts.pair, return_counts=True)
+    offset = torch.cat([size.new_zeros(1), size.cumsum(0)])
+    return Objects(pair, offset, facts.o, int(size.max()), facts.num_labels)
 
 
 def true_scores(scores: Tensor, queries: Queries, objects: Objects) -> Tensor:
@@ -131,7 +124,7 @@ def first_bias(train: Timeline, loss: str, smoothing: float) -> Tensor:
         return torch.zeros(())
     true = torch.ones((), dtype=torch.float64)
     if loss == "bce":
-        objects = objects_of(train)
+        objects = train.derive(group_objects)
         at = torch.searchsorted(objects.pair, train.s * objects.num_labels + train.r)  # (E,)
         true = objects.offset.diff()[at].double().mean()
     return torch.logit((1.0 - smoothing) * true / n + (1.0 / n if smoothing else 0.0), eps=1e-9).float()
@@ -187,7 +180,7 @@ class Static(Model):
         if self.loss == "ce":
             return cross_entropy(scores, queries.answer)
         if self.loss == "bce":
-            return binary_loss(scores, true_scores(scores, queries, objects_of(timeline)), self.smoothing)
+            return binary_loss(scores, true_scores(scores, queries, timeline.derive(group_objects)), self.smoothing)
         return binary_loss(scores, scores.gather(1, queries.answer[:, None]).squeeze(1), self.smoothing)
 
     def _scores(self, tables: Tables, queries: Queries, generator: torch.Generator | None) -> Tensor:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from tangokg.snapshots.ranges import expand
 
 if TYPE_CHECKING:
     from tangokg.snapshots.rows import ActiveRows, WindowRows
+
+Derived = TypeVar("Derived")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,25 +78,30 @@ class Timeline:
         return self.offset.diff().cpu().numpy()
 
     @cached_property
+    def _derived(self) -> dict[Any, Any]:
+        return {}
+
+    def derive(self, build: Callable[..., Derived], *options: Any) -> Derived:
+        """``build(timeline, *options)``, computed once and kept as long as the timeline: the one cache of its kind."""
+        key = (build, *options)
+        if key not in self._derived:
+            with torch.inference_mode(False), torch.no_grad():  # training uses it too, whoever asks first
+                self._derived[key] = build(self, *options)
+        result: Derived = self._derived[key]
+        return result
+
+    @cached_property
     def active(self) -> ActiveRows:
         """The entities that each snapshot touches, numbered, and its edges by these numbers; derived once."""
         from tangokg.snapshots.rows import active_rows
 
-        with torch.inference_mode(False):  # kept for training too, whoever asks first
-            return active_rows(self)
-
-    @cached_property
-    def _window_rows(self) -> dict[int, WindowRows]:
-        return {}
+        return self.derive(active_rows)
 
     def window_rows(self, history: int) -> WindowRows:
         """The entities that windows of ``history`` snapshots touch, numbered; derived once for each length."""
         from tangokg.snapshots.rows import window_rows
 
-        if history not in self._window_rows:
-            with torch.inference_mode(False):
-                self._window_rows[history] = window_rows(self, history)
-        return self._window_rows[history]
+        return self.derive(window_rows, history)
 
     def to(self, device: torch.device) -> Timeline:
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
