@@ -19,13 +19,15 @@ from tangokg.quads.values import Dataset, concatenate
 from tangokg.rank import Exam, examine, prepare
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import queries_at, queries_of, windows_at
+from tangokg.train.averaging import Average
 from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
 from tangokg.train.devices import choose_device, make_fabric
 from tangokg.train.memory import check_memory, keep_freed_memory
-from tangokg.train.settings import RunConfig, TrainSettings, by_rule
+from tangokg.train.settings import OPTIMIZERS, RunConfig, TrainSettings, by_rule
 from tangokg.train.signals import Interrupted, stopping
 
+LEAST_RATE = 0.02  # of the learning rate, at the end of a cosine schedule
 REPORT_SECONDS = 0.25  # at least this long between two reports within an epoch
 
 
@@ -158,7 +160,7 @@ class Session:
     ) -> None:
         self.settings, self.material, self.fabric = config.train, material, fabric
         self.checkpoint, self.reporter, self.log = checkpoint, reporter, log
-        optimizer = torch.optim.Adam(
+        optimizer = OPTIMIZERS[self.settings.optimizer](
             model.parameters(),
             lr=self.settings.learning_rate,
             weight_decay=self.settings.weight_decay,
@@ -167,6 +169,7 @@ class Session:
         self.plain = model
         model.cuda_graphs = self.settings.cuda_graphs
         self.loss, self.optimizer = fabric.setup(_Loss(model), optimizer)
+        self.average = Average(model, self.settings.averaging)
         self.generators = {
             "order": torch.Generator().manual_seed(config.seed),
             "masks": torch.Generator(fabric.device).manual_seed(config.seed),
@@ -183,14 +186,15 @@ class Session:
         tensors, note = load_tensors(self.checkpoint)
         try:
             self.order, self.best, self.progress = unpack(tensors, note, self.plain, self.optimizer, self.generators)
+            self.average.load(tensors)
         except RunError as error:
             raise RunError(f"{self.checkpoint}: {error}") from None
 
     def save(self) -> None:
         if self.checkpoint is not None:
             self._count_seconds()
-            state = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
-            save_tensors(self.checkpoint, *state)
+            tensors, note = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
+            save_tensors(self.checkpoint, tensors | self.average.tensors(), note)
             self.saved = time.monotonic()
 
     def run(self, asked: Callable[[], int]) -> None:
@@ -214,7 +218,13 @@ class Session:
         return self.progress.epoch >= self.settings.epochs or impatient
 
     def learning_rate(self) -> float:
-        """Of the epoch under way."""
+        """Of the step under way, as the settings' schedule says."""
+        if self.settings.schedule == "cosine":
+            done = (self.progress.epoch + self.progress.position / max(1, len(self.order))) / self.settings.epochs
+            rise = done / self.settings.warmup if done < self.settings.warmup else 1.0
+            fall = (done - self.settings.warmup) / (1 - self.settings.warmup)
+            least = LEAST_RATE + (1 - LEAST_RATE) * (1 + math.cos(math.pi * max(0.0, fall))) / 2
+            return self.settings.learning_rate * (rise if rise < 1 else least)
         marks = [row["valid_mrr"] for row in self.progress.log if "valid_mrr" in row]
         behind = sum(marks[i] <= max(marks[:i]) for i in range(max(1, self.settings.patience), len(marks)))
         return self.settings.learning_rate * self.settings.rate_decay**behind
@@ -222,8 +232,6 @@ class Session:
     def epoch(self, asked: Callable[[], int]) -> None:
         """What is left of an epoch, step by step."""
         self.plain.train()
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
         left = self.order[self.progress.position :]
@@ -251,11 +259,14 @@ class Session:
         else:
             windows, queries = windows_at(train, some), queries_at(train, some)
         loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate()
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
         if self.settings.clip:
             self.fabric.clip_gradients(self.loss, self.optimizer, max_norm=self.settings.clip, error_if_nonfinite=False)
         self.optimizer.step()
+        self.average.step()
         totals[0] += loss.detach() * len(queries)
         totals[1] += len(queries)
 
@@ -276,14 +287,15 @@ class Session:
     def _close_epoch(self) -> None:
         """Validate, keep the weights where they are the best so far, and log the epoch."""
         p = self.progress
-        self.plain.settle(self.material.train)
         row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
         p.epoch, p.position, p.loss_sum, p.queries = p.epoch + 1, 0, 0.0, 0
-        if self.material.exam is not None:
-            row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
-        if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
-            p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
-            self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}
+        with self.average.applied():
+            self.plain.settle(self.material.train)
+            if self.material.exam is not None:
+                row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
+            if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
+                p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
+                self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}
         self._count_seconds()
         p.log.append(row | {"seconds": p.seconds})
         if self.log is not None:
