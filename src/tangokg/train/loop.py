@@ -19,7 +19,6 @@ from tangokg.quads.values import Dataset, concatenate
 from tangokg.rank import Exam, examine, prepare
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import queries_at, queries_of, windows_at
-from tangokg.train.averaging import Average
 from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
 from tangokg.train.devices import choose_device, make_fabric
@@ -169,7 +168,6 @@ class Session:
         self.plain = model
         model.cuda_graphs = self.settings.cuda_graphs
         self.loss, self.optimizer = fabric.setup(_Loss(model), optimizer)
-        self.average = Average(model, self.settings.averaging)
         self.generators = {
             "order": torch.Generator().manual_seed(config.seed),
             "masks": torch.Generator(fabric.device).manual_seed(config.seed),
@@ -186,15 +184,14 @@ class Session:
         tensors, note = load_tensors(self.checkpoint)
         try:
             self.order, self.best, self.progress = unpack(tensors, note, self.plain, self.optimizer, self.generators)
-            self.average.load(tensors)
         except RunError as error:
             raise RunError(f"{self.checkpoint}: {error}") from None
 
     def save(self) -> None:
         if self.checkpoint is not None:
             self._count_seconds()
-            tensors, note = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
-            save_tensors(self.checkpoint, tensors | self.average.tensors(), note)
+            state = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
+            save_tensors(self.checkpoint, *state)
             self.saved = time.monotonic()
 
     def run(self, asked: Callable[[], int]) -> None:
@@ -266,7 +263,6 @@ class Session:
         if self.settings.clip:
             self.fabric.clip_gradients(self.loss, self.optimizer, max_norm=self.settings.clip, error_if_nonfinite=False)
         self.optimizer.step()
-        self.average.step()
         totals[0] += loss.detach() * len(queries)
         totals[1] += len(queries)
 
@@ -287,15 +283,14 @@ class Session:
     def _close_epoch(self) -> None:
         """Validate, keep the weights where they are the best so far, and log the epoch."""
         p = self.progress
+        self.plain.settle(self.material.train)
         row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
         p.epoch, p.position, p.loss_sum, p.queries = p.epoch + 1, 0, 0.0, 0
-        with self.average.applied():
-            self.plain.settle(self.material.train)
-            if self.material.exam is not None:
-                row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
-            if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
-                p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
-                self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}
+        if self.material.exam is not None:
+            row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
+        if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
+            p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
+            self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}
         self._count_seconds()
         p.log.append(row | {"seconds": p.seconds})
         if self.log is not None:
