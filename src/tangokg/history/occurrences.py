@@ -51,10 +51,6 @@ class Past:
     last: Tensor  # (P,) the index of the latest of these snapshots
     at: Tensor  # (P,) the row of the latest occurrence
 
-    def select(self, rows: Tensor) -> Past:
-        columns = (self.row, self.fact, self.o, self.count, self.last, self.at)
-        return Past(*(column.index_select(0, rows) for column in columns))
-
 
 def sort_by(timeline: Timeline, group: Tensor) -> Occurrences:
     """Sort all edges of a timeline by ``group`` (E,), then by object, then by time."""
@@ -83,13 +79,8 @@ def sort_meetings(timeline: Timeline) -> Occurrences:
 
 def past_of(occurrences: Occurrences, pair: Tensor, known: Tensor) -> Past:
     """The past of each row: of the group ``pair`` (U,) in the snapshots ``0 .. known - 1`` (U,)."""
-    return past_between(occurrences, pair, pair + 1, known)
-
-
-def past_between(occurrences: Occurrences, low: Tensor, high: Tensor, known: Tensor) -> Past:
-    """The past of each row: of the groups ``low .. high - 1`` (U,) in the snapshots ``0 .. known - 1`` (U,)."""
-    start, stop = torch.searchsorted(occurrences.pair, low), torch.searchsorted(occurrences.pair, high)
-    fact, row = expand(start, stop)
+    start = torch.searchsorted(occurrences.pair, pair)
+    fact, row = expand(start, torch.searchsorted(occurrences.pair, pair, right=True))
     end = torch.searchsorted(occurrences.key, fact * len(occurrences.t) + known.index_select(0, row))
     count = end - occurrences.first.index_select(0, fact)
     seen = (count > 0).nonzero()[:, 0]  # the others occur only later: nobody may tell them from those that never do
