@@ -13,7 +13,7 @@ from tangokg.history import occurrences_of
 from tangokg.history.occurrences import meetings_of, past_of
 from tangokg.history.pairs import PairScorer, PairSettings, ScoredPairs, best_of
 from tangokg.history.partners import Partners
-from tangokg.history.paths import Paths, PathSettings
+from tangokg.history.paths import Paths, PathSettings, Step
 from tangokg.history.statistics import count, statistics, time_code
 from tangokg.history.subjects import SubjectStream
 from tangokg.snapshots.timeline import Timeline
@@ -162,6 +162,7 @@ def test_paths_add_up_along_the_last_events_of_the_best_nodes() -> None:
             rows = (pairs.query == q).nonzero()[:, 0].tolist()
             nodes = {int(pairs.o[i]): (float(pairs.value[i]), pairs.state[i] @ paths.start) for i in rows}
             for hop, step in enumerate(paths.steps):
+                assert isinstance(step, Step)
                 best = sorted(nodes, key=lambda o: -nodes[o][0])[: settings.nodes[hop]]
                 arrived: dict[int, list[Tensor]] = {}
                 for x in best:
