@@ -16,7 +16,7 @@ from tangokg.models import MODELS
 from tangokg.models.tango import TangoSettings
 from tangokg.quads.world import make_world
 from tangokg.train import RunConfig, TrainSettings, load_config, make_config, resolve
-from tangokg.train.settings import EPOCH_STEPS, STEP_QUERIES, STEP_SCORES, by_rule
+from tangokg.train.settings import BUDGET, EPOCH_STEPS, STEP_QUERIES, STEP_SCORES, by_rule
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -35,7 +35,7 @@ def test_the_later_is_the_stronger() -> None:
     config = make_config(tables=tables, assignments=texts, seed=4)
     expected = TangoSettings(decoder="distmult", dim=9, layers=1, dropout=0.0, solver="euler")
     assert config == RunConfig(
-        "tango-distmult", expected, TrainSettings(epochs=5, learning_rate=0.5, patience=1), seed=4
+        "tango-distmult", expected, TrainSettings(epochs=5, budget=-1, learning_rate=0.5, patience=1), seed=4
     )
     assert make_config(tables=tables).seed == 3
     assert make_config().model == "tango"
@@ -144,7 +144,8 @@ def test_a_batch_that_is_given_stays() -> None:
     data = make_world(num_actors=36, num_days=60).dataset
     given, left = (make_config("tango", assignments=[f"batch_windows={n}", "device=cpu"]) for n in (7, 0))
     assert resolve(given, data).train.batch_windows == 7
-    assert resolve(left, data) == replace(left, train=replace(left.train, batch_windows=2, learning_rate=1e-3))
+    chosen = replace(left.train, batch_windows=2, learning_rate=1e-3, budget=BUDGET)
+    assert resolve(left, data).train == chosen
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in MODELS.items() if hasattr(recipe.settings, "unit")])

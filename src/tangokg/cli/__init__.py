@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 from tangokg.cli.output import Output
 from tangokg.errors import TangoError
@@ -20,12 +25,47 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name may not fit the terminal's encoding
     output = Output(words)
     try:
-        status = _run(words, output)
+        with _listening():
+            status = _run(words, output)
         sys.stdout.flush()
     except BrokenPipeError:  # who reads has gone; nothing more is written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
+
+
+class _Ctrlc:
+    """The handler of Ctrl-C from the first moment on. It raises, and remembers for the training loop."""
+
+    received = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _listening() -> Iterator[None]:
+    """Take care that no Ctrl-C is lost: one that is raised in a destructor, or while modules load, comes again."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler, hook = signal.getsignal(signal.SIGINT), sys.unraisablehook
+
+    def again(lost: Any) -> None:
+        if isinstance(lost.exc_value, KeyboardInterrupt):
+            threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
+        else:
+            hook(lost)
+
+    if handler is signal.default_int_handler:  # not where Ctrl-C is ignored, or somebody else listens
+        signal.signal(signal.SIGINT, _Ctrlc())
+        sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        sys.unraisablehook = hook
 
 
 def _run(words: list[str], output: Output) -> int:
@@ -37,9 +77,8 @@ def _run(words: list[str], output: Output) -> int:
         if status == 130:
             output.complain("interrupted.")
         return status
-    except KeyboardInterrupt:
-        output.complain("interrupted.")
-        return 130
+    except KeyboardInterrupt as stop:
+        return output.fail(str(stop) or "interrupted.", getattr(stop, "status", 130))
     except TangoError as error:
         return output.fail(str(error), getattr(error, "status", 2))
     except BrokenPipeError:

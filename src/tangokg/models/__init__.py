@@ -45,7 +45,7 @@ class Recipe:
 MODELS: dict[str, Recipe] = {
     "tango": Recipe(
         "TANGO with TuckER, logits for what was seen before, and newcomers in training: the default",
-        TangoSettings(decoder="tucker", copying=True, newcomers=0.05),
+        TangoSettings(decoder="tucker", dim=0, copying=True, newcomers=0.05),
         Tango,
     ),
     "tango-tucker": Recipe("TANGO with the paper's TuckER decoder", TangoSettings(decoder="tucker"), Tango),

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from tangokg.train import checkpoint
 from tangokg.train.settings import TrainSettings
+from tangokg.train.stopping import why_ended
 
 
 class Display:
@@ -62,6 +63,17 @@ class Display:
             f"epoch {progress.epoch:3d}/{settings.epochs}  loss {row['loss']:.4f}{mrr}  {row['seconds']:.0f} s{best}",
             highlight=False,
         )
+
+    def end(self, why: str) -> None:
+        """Say why training ended."""
+        self.console.print(f"training ended: {why}", highlight=False, markup=False)
+
+
+def tell_end(reporter: object, progress: checkpoint.Progress, settings: TrainSettings) -> None:
+    """Tell a display why training ended; other reporters read it in the progress."""
+    if isinstance(reporter, Display) and (why := why_ended(progress, settings)):
+        best = f"; the weights are those of epoch {progress.best_epoch}" if progress.best_epoch else ""
+        reporter.end(why + best)
 
 
 def _best(progress: checkpoint.Progress) -> str:
