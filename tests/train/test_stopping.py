@@ -16,7 +16,7 @@ from conftest import make_dataset
 from tangokg.errors import ConfigError, TrainingError
 from tangokg.forecast import fit, load
 from tangokg.models.ttranse import TTransESettings
-from tangokg.train import Interrupted, Progress, RunConfig, RunFolder, TrainSettings, loop, make_config
+from tangokg.train import Interrupted, Progress, RunConfig, RunFolder, TrainSettings, build_model, loop, make_config
 from tangokg.train.settings import NO_LIMIT
 from tangokg.train.signals import Watch, watching
 from tangokg.train.stopping import ENDINGS, STOPPED, Budget, duration, first_of, why_ended
@@ -180,7 +180,7 @@ def test_a_finished_run_goes_on_with_more_epochs_to_the_same_weights(tmp_path: P
 
 def test_a_signal_before_the_loop_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a handler raises in a destructor is ignored by Python; it is remembered, and the loop stops."""
-    build = loop.build_model
+    build = build_model
 
     class Swallows:
         def __del__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
@@ -44,6 +45,14 @@ class _Ctrlc:
         raise KeyboardInterrupt
 
 
+def _interrupt() -> None:
+    """Ctrl-C for the main thread, also where it waits for something."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
+
+
 @contextmanager
 def _listening() -> Iterator[None]:
     """Take care that no Ctrl-C is lost: one that is raised in a destructor, or while modules load, comes again."""
@@ -54,7 +63,7 @@ def _listening() -> Iterator[None]:
 
     def again(lost: Any) -> None:
         if isinstance(lost.exc_value, KeyboardInterrupt):
-            threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
+            threading.Timer(0.05, _interrupt).start()
         else:
             hook(lost)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from tangokg.config import parse_assignment, unknown_setting
@@ -71,11 +71,19 @@ class Plan:
         there = RunFolder(path).config()
         if there.model != name:
             raise RunError(f"{path} holds a run of {there.model}, expected one of {name}: choose another --out.")
-        other = [f"--set {text}" for text in self.own[name] if make_config(name, there.to_tables(), [text]) != there]
+        other = [f"--set {text}" for text in self.own[name] if not _agrees(there, text)]
         other += [f"--seed {self.seed}"] if self.seed not in (None, there.seed) else []
         if other:
             raise RunError(f"{path} was made with other settings than {', '.join(other)}: choose another --out.")
         return Entry(name, path, there, True)
+
+
+def _agrees(config: RunConfig, text: str) -> bool:
+    """Whether a config has this setting already; that epochs alone would lift the budget does not count."""
+    found = make_config(config.model, config.to_tables(), [text])
+    key = parse_assignment(text)[0].rpartition(".")[2]
+    kept = found.train if key == "budget" else replace(found.train, budget=config.train.budget)
+    return replace(found, train=kept) == config
 
 
 def make_plan(

@@ -43,7 +43,7 @@ from tangokg.cli.options import (
     parse_budget,
     parse_columns,
 )
-from tangokg.cli.output import FIGURES, Output, counted, figures, make_table
+from tangokg.cli.output import FIGURES, Output, Stopped, counted, figures, make_table
 from tangokg.errors import ConfigError, DataError, RunError, TrainingError
 
 if TYPE_CHECKING:
@@ -180,10 +180,12 @@ def fit_shown(
         with all_or_nothing(out, options.get("overwrite", False), output.say), Display(output.notes) as display:
             return fit(dataset, config, out=out, reporter=display, **options)
     except Interrupted as stop:
+        text = str(stop)
         if out is not None and stop.forecaster is not None:
-            usable = f" The run in {out} is usable as it is; stopped early, it has no figures yet."
-            stop.args = (f"{stop}{usable} Go on with:\n  {shlex.join(again)}",)
-        raise
+            text += f" The run in {out} is usable as it is; stopped early, it has no figures yet."
+        if out is not None and (stop.forecaster is not None or stop.checkpoint is not None):
+            text += f" Go on with:\n  {shlex.join(again)}"
+        raise Stopped(text, stop.status) from stop
 
 
 @contextmanager

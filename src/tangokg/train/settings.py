@@ -143,10 +143,11 @@ def make_config(
 def inherit(config: RunConfig, begun: RunConfig) -> RunConfig:
     """``config`` where what is left to a rule is as in a run that has begun: the rule may say otherwise elsewhere."""
     train = {name: getattr(config.train, name) or getattr(begun.train, name) for name in RULED}
-    settings, ruled = config.settings, getattr(config.settings, "ruled", ())
+    settings, known = config.settings, {f.name for f in fields(config.settings)}
     if type(settings) is type(begun.settings):
+        ruled = known & {"unit", "origin", *getattr(settings, "ruled", ())}  # "" is left to the data
         own = {name: getattr(settings, name) or getattr(begun.settings, name) for name in ruled}
-        settings = replace(settings, **own) if own else settings
+        settings = replace(settings, **own)
     return replace(config, settings=settings, train=replace(config.train, **train))
 
 
