@@ -46,7 +46,7 @@ def fit(
     reporter: Reporter | None = None,
     seed: int | None = None,
     budget: str | float | None = None,
-    stop: Stop = never,
+    stop: Stop | None = None,
     **settings: Any,
 ) -> Forecaster:
     """Train a model and give back what forecasts with it.
@@ -68,7 +68,7 @@ def fit(
         if folder is not None and resume and folder.finished:
             return load(folder.path, plan.config.train.device)
         with nullcontext(reporter) if reporter is not None else Display() as heard:
-            return _train(plan, folder, resume, heard, stop)
+            return _train(plan, folder, resume, heard, stop or never)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ DEVICES = ("auto", "cpu", "cuda")
 STEP_QUERIES = 10_000  # of a step on a GPU by rule (docs/decisions.md)
 STEP_SCORES = 2**29  # at most, of all its queries against all entities
 EPOCH_STEPS = 25  # at least
-BUDGET = 480.0  # seconds by rule on a CPU: with reading and measuring, a model within ten minutes
+BUDGET = 420.0  # seconds by rule on a CPU: with reading and measuring, a model within ten minutes
+FEW_FACTS, FEW_RATE = 2_000, 0.01  # to train on, and the learning rate below
 NO_LIMIT = -1.0
 LIMITS = ("epochs", "budget", "refit")  # may change when a run is resumed
 PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
@@ -27,9 +28,9 @@ class TrainSettings:
     """How weights are fitted; every model uses the same loop."""
 
     epochs: int = 100  # at most
-    budget: float = 0.0  # seconds of training, over all sessions; 0: 8 minutes on a CPU, else no limit; -1: no limit
+    budget: float = 0.0  # seconds of training, over all sessions; 0: 7 minutes on a CPU, else no limit; -1: no limit
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
-    learning_rate: float = 0.0  # of Adam; 0: 0.001 for one or two windows a step, 0.002 for more
+    learning_rate: float = 0.0  # of Adam; 0: 0.01 below 2,000 facts, 0.001 for steps of two windows, 0.002 for more
     rate_decay: float = 0.5  # factor of the learning rate after an epoch that is no better; not in the first (patience)
     batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, up to 10,000 queries on a GPU
     batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
@@ -75,7 +76,8 @@ def by_rule(train: TrainSettings, queries: int, snapshots: int, num_entities: in
     each = max(1.0, queries / max(1, snapshots))  # queries of a window
     most = min(STEP_QUERIES / each, snapshots / EPOCH_STEPS, STEP_SCORES / (each * max(1, num_entities)))
     windows = train.batch_windows or (2 if device_type == "cpu" else max(1, int(most)))
-    rate = train.learning_rate or (1e-3 if windows <= 2 or train.batch_queries else 2e-3)
+    usual = 1e-3 if windows <= 2 or train.batch_queries else 2e-3
+    rate = train.learning_rate or (FEW_RATE if queries < 2 * FEW_FACTS else usual)
     budget = train.budget or (BUDGET if device_type == "cpu" else NO_LIMIT)
     return replace(train, batch_windows=windows, learning_rate=rate, budget=budget)
 
