@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tangokg.snapshots.timeline import Timeline
+
 
 @dataclass(frozen=True)
 class Size:
@@ -15,6 +17,11 @@ class Size:
     entities: int
     relations: int
     device: str = "cpu"  # or cuda
+
+    @classmethod
+    def of(cls, train: Timeline, device: str = "cpu") -> Size:
+        """Of a training part in snapshots, which have each fact in both directions."""
+        return cls(int(train.offset[-1]) // 2, len(train), train.num_entities, train.num_relations, device)
 
 
 def fill_by_rule(settings: Any, size: Size) -> Any:

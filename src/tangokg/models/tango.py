@@ -19,7 +19,7 @@ from tangokg.models.growth import grow, grow_by_mean
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
 from tangokg.models.protocol import Model, relative_distance
-from tangokg.models.sizes import Size
+from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.models.sparse import add_sparse
 from tangokg.snapshots.blocks import Block, build_block
 from tangokg.snapshots.timeline import Timeline
@@ -127,6 +127,7 @@ class Tango(Model):
 
     def __init__(self, settings: TangoSettings, train: Timeline, generator: torch.Generator) -> None:
         super().__init__()
+        settings = fill_by_rule(settings, Size.of(train))
         dim = settings.dim
         self.settings = settings
         self.one_by_one = settings.solver in ADAPTIVE  # their steps are those that the whole batch needs

@@ -61,6 +61,6 @@ def build_model(config: RunConfig, train: Timeline) -> Model:
     """The model of a config with its first weights, drawn from the config's seed."""
     generator = torch.Generator().manual_seed(config.seed)
     device = choose_device(config.train.device).type
-    size = Size(int(train.offset[-1]) // 2, len(train), train.num_entities, train.num_relations, device)
-    model = MODELS[config.model].build(fill_by_rule(config.settings, size), train, generator)
+    settings = fill_by_rule(config.settings, Size.of(train, device))
+    model = MODELS[config.model].build(settings, train, generator)
     return model.double() if config.train.precision == "64-true" else model
