@@ -28,7 +28,7 @@ ORDER = [
     "tune",
     "serve",
 ]
-SHARED = {"config", "errors"}
+SHARED = {"config", "errors", "masks"}
 MATHEMATICS = {  # libraries that a model may use
     "__future__",
     "abc",

@@ -11,8 +11,8 @@ from torch import Tensor
 from conftest import N, R, equal, make_timeline
 from tangokg.fields import Derivative, TangoField
 from tangokg.fields.fused import FusedField
-from tangokg.fields.masks import dropout_mask
 from tangokg.fields.records import Recorded, Tape, evaluate_with_gradient
+from tangokg.masks import dropout_mask
 from tangokg.snapshots.blocks import build_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import windows_at

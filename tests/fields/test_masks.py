@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tangokg.fields.masks import dropout, dropout_mask
+from tangokg.masks import dropout, dropout_mask
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -22,6 +22,8 @@ from tangokg.solve import GRADIENTS, SOLVERS
 from tangokg.train import Progress, RunConfig, RunFolder, TrainSettings, fit, loop
 
 SWITCHES: list[tuple[str, dict[str, Any]]] = [
+    ("flagship", {"ode": False, "compete": 4, "hops": 2}),
+    ("flagship", {"decoder": "convtranse", "subject": 0}),
     ("tango", {"ode": False}),
     ("tango", {"graphs": "other"}),
     ("tango", {"transition_of": "next"}),
@@ -41,6 +43,8 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("compgcn", {"decoder": "distmult", "composition": "sub", "layers": 2}),
 ]
 SMALL = {
+    "width": 8,
+    "rank": 4,
     "dim": 5,
     "history": 3,
     "step_time": 0.4,

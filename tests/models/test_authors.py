@@ -15,7 +15,7 @@ from conftest import equal, make_timeline
 from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
-from tangokg.fields.masks import dropout_mask
+from tangokg.masks import dropout_mask
 from tangokg.models.authors import SWITCHES, AuthorsSettings, TangoAuthors
 from tangokg.models.tango import Tango, TangoSettings
 from tangokg.rank import distance_travelled

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from conftest import N, R, all_queries, equal, first_state, make_dataset, make_timeline
+from tangokg.history.growth import grow, grow_by_mean
 from tangokg.models.copying import CopyLogits
-from tangokg.models.growth import grow, grow_by_mean
 from tangokg.models.tango import Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at

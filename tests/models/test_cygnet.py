@@ -12,8 +12,8 @@ from torch import Tensor
 
 from conftest import N, all_queries, equal, make_dataset, make_facts, make_timeline, make_vocab
 from tangokg.errors import ConfigError
+from tangokg.history.growth import grow_rows
 from tangokg.models.cygnet import CyGNet, CyGNetSettings
-from tangokg.models.growth import grow_rows
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at
 

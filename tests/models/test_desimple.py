@@ -12,7 +12,7 @@ from torch import Tensor
 
 from conftest import N, R, all_queries, equal, make_timeline
 from tangokg.errors import ConfigError, DataError
-from tangokg.fields.masks import dropout_mask
+from tangokg.masks import dropout_mask
 from tangokg.models.desimple import DESimplE, DESimplESettings
 from tangokg.quads.clock import LENGTHS, Clock, as_datetime
 from tangokg.snapshots.timeline import Timeline

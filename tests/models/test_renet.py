@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from conftest import N, R, all_queries, equal, make_timeline
 from tangokg.errors import ConfigError
-from tangokg.fields.masks import dropout
+from tangokg.masks import dropout
 from tangokg.models import renet as renet_module
 from tangokg.models import renet_graph
 from tangokg.models.renet import ReNet, ReNetSettings

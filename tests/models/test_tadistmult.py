@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conftest import N, all_queries, equal, make_timeline
 from tangokg.errors import ConfigError
-from tangokg.fields.masks import dropout_mask
+from tangokg.masks import dropout_mask
 from tangokg.models.tadistmult import MONTHS, TOKENS, Calendar, TADistMult, TADistMultSettings
 from tangokg.quads.clock import Clock
 from tangokg.snapshots.timeline import Timeline

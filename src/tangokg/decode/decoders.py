@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from tangokg.fields.masks import dropout
+from tangokg.masks import dropout
 
 ALL_LABELS = 2_000  # contracted at once, whether a batch has them or not
 
@@ -59,6 +59,31 @@ class TuckER(Decoder):
         matrices = (distinct @ self.core).view(len(distinct), *[x.shape[1]] * 2)  # (U, D, D)
         x = grouped_product(x, group, matrices)  # (B, D)
         return dropout(self.norm_out(x), self.dropout, generator)
+
+
+class ConvTransE(Decoder):
+    r"""ConvTransE: one convolution over subject and relation side by side, then a linear map to a query vector.
+
+    .. math:: q = \mathrm{relu}(\mathrm{LN}(W \, \mathrm{relu}(\mathrm{conv}([h_s; h_r]))))
+
+    with ``CHANNELS`` kernels of width 3 over the D positions (docs/maths.md, row M47).
+    """
+
+    CHANNELS = 50
+
+    def __init__(self, dim: int, dropout: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.kernel = nn.Parameter(torch.empty(self.CHANNELS, 2, 3).normal_(0.0, 6**-0.5, generator=generator))
+        inner = self.CHANNELS * dim
+        self.linear = nn.Parameter(torch.empty(inner, dim).normal_(0.0, inner**-0.5, generator=generator))
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        x = torch.stack([h_s, h_rel.index_select(0, r)], dim=1)  # (B, 2, D)
+        x = torch.relu(nn.functional.conv1d(dropout(x, self.dropout, generator), self.kernel, padding=1))
+        x = dropout(x.flatten(1), self.dropout, generator) @ self.linear  # (B, D)
+        return torch.relu(dropout(self.norm(x), self.dropout, generator))
 
 
 def grouped_product(x: Tensor, group: Tensor, matrices: Tensor) -> Tensor:

@@ -68,6 +68,14 @@ class States:
             rows = torch.where(touched[:, None], self.touched.index_select(0, at), rows)  # (B, D)
         return rows, replace(self, base=base)
 
+    def project(self, weight: Tensor, window: Tensor, entity: Tensor) -> Tensor:
+        """States of some entities times ``weight`` (D, H): each is multiplied once, however often it is used."""
+        rows = (self.base @ weight).index_select(0, entity) * self.factor.index_select(0, window)[:, None]  # (B, H)
+        if not len(self.touched):
+            return rows
+        at, touched = self.block.find(window, entity)
+        return torch.where(touched[:, None], (self.touched @ weight).index_select(0, at), rows)
+
     def scores(self, query: Tensor, asked: Queries) -> Tensor:
         """Products (B, N) of each query vector (B, D) with all states of its window; windows ascend."""
         query = query.to(self.base.dtype)

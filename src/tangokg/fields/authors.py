@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tangokg.fields.masks import dropout, dropout_mask
+from tangokg.masks import dropout, dropout_mask
 from tangokg.snapshots.rows import Edges
 
 

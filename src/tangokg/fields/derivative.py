@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from tangokg.fields.fused import FusedField
-from tangokg.fields.masks import dropout_mask
 from tangokg.fields.records import Back, Recorded
+from tangokg.masks import dropout_mask
 from tangokg.snapshots.blocks import Interval
 from tangokg.snapshots.rows import Edges
 

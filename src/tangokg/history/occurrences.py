@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -13,60 +14,95 @@ from tangokg.snapshots.timeline import Timeline
 
 @dataclass(frozen=True, eq=False)
 class Occurrences:
-    """The edges of a timeline sorted by (s, r), then o, then time: a fact's past is one run of rows.
+    """The edges of a timeline sorted by a group, such as (s, r), then o, then time: a fact's past is one run of rows.
 
-    Fact f is a distinct (s, r, o); facts with the same (s, r) are neighbours.
+    Fact f is a distinct (group, o); facts of one group are neighbours.
     """
 
-    pair: Tensor  # (F,) s * 2R + r of each fact, ascending
+    pair: Tensor  # (F,) the group of each fact, ascending: s * 2R + r, or another number (see :func:`sort_by`)
     o: Tensor  # (F,)
     first: Tensor  # (F,) the row of its first occurrence
     key: Tensor  # (E,) (fact, j) as one ascending number
     j: Tensor  # (E,) the snapshot of each occurrence
+    edge: Tensor  # (E,) its row in the timeline
     t: Tensor  # (T,)
     num_entities: int
     num_labels: int  # 2R
 
+    @cached_property
+    def fact(self) -> Tensor:
+        """(E,) the fact of each occurrence."""
+        return torch.zeros_like(self.j).index_fill_(0, self.first, 1).cumsum(0) - 1
+
+    @cached_property
+    def times(self) -> Tensor:
+        """(E,) the time of each occurrence."""
+        return self.t.index_select(0, self.j)
+
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """Objects that stood with the (s, r) of a row in the snapshots known to it, each once for a row."""
+    """The facts of the group of a row that occur in the snapshots known to it, each once for a row."""
 
     row: Tensor  # (P,)
+    fact: Tensor  # (P,)
     o: Tensor  # (P,)
-    count: Tensor  # (P,) in how many known snapshots
-    last: Tensor  # (P,) the index of the latest of them
+    count: Tensor  # (P,) occurrences in the known snapshots
+    last: Tensor  # (P,) the index of the latest of these snapshots
     at: Tensor  # (P,) the row of the latest occurrence
 
+    def select(self, rows: Tensor) -> Past:
+        columns = (self.row, self.fact, self.o, self.count, self.last, self.at)
+        return Past(*(column.index_select(0, rows) for column in columns))
 
-def sort_occurrences(timeline: Timeline) -> Occurrences:
-    """Sort all edges of a timeline; once for a timeline, see :func:`occurrences_of`."""
-    labels = 2 * timeline.num_relations
+
+def sort_by(timeline: Timeline, group: Tensor) -> Occurrences:
+    """Sort all edges of a timeline by ``group`` (E,), then by object, then by time."""
     order = torch.argsort(timeline.o, stable=True)  # edges come in the order of time, and stable sorts keep it
-    pair = timeline.s * labels + timeline.r
-    order = order[torch.argsort(pair[order], stable=True)]
-    pair, o = pair[order], timeline.o[order]
+    order = order[torch.argsort(group[order], stable=True)]
+    pair, o = group[order], timeline.o[order]
     j = torch.repeat_interleave(timeline.offset.diff())[order]
     fresh = torch.ones_like(o, dtype=torch.bool)
     fresh[1:] = (pair[1:] != pair[:-1]) | (o[1:] != o[:-1])
     fact = fresh.cumsum(0) - 1  # (E,)
     key = fact * len(timeline) + j
     first = fresh.nonzero()[:, 0]
-    return Occurrences(pair[first], o[first], first, key, j, timeline.t, timeline.num_entities, labels)
+    labels = 2 * timeline.num_relations
+    return Occurrences(pair[first], o[first], first, key, j, order, timeline.t, timeline.num_entities, labels)
+
+
+def sort_occurrences(timeline: Timeline) -> Occurrences:
+    """All edges by (s, r), then o; once for a timeline, see :func:`occurrences_of`."""
+    return sort_by(timeline, timeline.s * (2 * timeline.num_relations) + timeline.r)
+
+
+def sort_meetings(timeline: Timeline) -> Occurrences:
+    """All edges by s, then o, whatever the relation."""
+    return sort_by(timeline, timeline.s)
 
 
 def past_of(occurrences: Occurrences, pair: Tensor, known: Tensor) -> Past:
-    """The past of each row: of ``pair`` (U,) in the snapshots ``0 .. known - 1`` (U,)."""
-    start = torch.searchsorted(occurrences.pair, pair)
-    fact, row = expand(start, torch.searchsorted(occurrences.pair, pair, right=True))
+    """The past of each row: of the group ``pair`` (U,) in the snapshots ``0 .. known - 1`` (U,)."""
+    return past_between(occurrences, pair, pair + 1, known)
+
+
+def past_between(occurrences: Occurrences, low: Tensor, high: Tensor, known: Tensor) -> Past:
+    """The past of each row: of the groups ``low .. high - 1`` (U,) in the snapshots ``0 .. known - 1`` (U,)."""
+    start, stop = torch.searchsorted(occurrences.pair, low), torch.searchsorted(occurrences.pair, high)
+    fact, row = expand(start, stop)
     end = torch.searchsorted(occurrences.key, fact * len(occurrences.t) + known.index_select(0, row))
     count = end - occurrences.first.index_select(0, fact)
-    seen = count > 0  # the others occur only later: they must not be told from those that never do
-    at = end[seen] - 1
+    seen = (count > 0).nonzero()[:, 0]  # the others occur only later: nobody may tell them from those that never do
+    row, fact, count, at = (x.index_select(0, seen) for x in (row, fact, count, end - 1))
     last = occurrences.j.index_select(0, at)
-    return Past(row[seen], occurrences.o.index_select(0, fact[seen]), count[seen], last, at)
+    return Past(row, fact, occurrences.o.index_select(0, fact), count, last, at)
 
 
 def occurrences_of(timeline: Timeline) -> Occurrences:
-    """The sorted edges of a timeline, derived once."""
+    """The edges of a timeline by (s, r) and o, sorted once."""
     return timeline.derive(sort_occurrences)
+
+
+def meetings_of(timeline: Timeline) -> Occurrences:
+    """The edges of a timeline by s and o, sorted once."""
+    return timeline.derive(sort_meetings)

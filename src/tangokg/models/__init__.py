@@ -13,6 +13,7 @@ from tangokg.models.compgcn import CompGCN, CompGCNSettings
 from tangokg.models.counters import CopyLast, Frequency, Recurrence, RecurrenceSettings
 from tangokg.models.cygnet import CyGNet, CyGNetSettings
 from tangokg.models.desimple import DESimplE, DESimplESettings
+from tangokg.models.flagship import Flagship, FlagshipSettings
 from tangokg.models.protocol import Model
 from tangokg.models.recurrency import Recurrency, RecurrencySettings
 from tangokg.models.renet import ReNet, ReNetSettings
@@ -48,6 +49,7 @@ MODELS: dict[str, Recipe] = {
         TangoSettings(decoder="tucker", dim=0, copying=True, newcomers=0.05),
         Tango,
     ),
+    "flagship": Recipe("states beside the history of pairs", FlagshipSettings(), Flagship),
     "tango-tucker": Recipe("TANGO with the paper's TuckER decoder", TangoSettings(decoder="tucker"), Tango),
     "tango-distmult": Recipe("TANGO with the paper's DistMult decoder", TangoSettings(decoder="distmult"), Tango),
     "tango-authors": Recipe(

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
 from tangokg.fields.authors import AuthorsDerivative
-from tangokg.models.growth import grow_by_mean, grow_rows
+from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model, relative_distance
 from tangokg.snapshots.rows import Edges
 from tangokg.snapshots.timeline import Timeline

@@ -15,9 +15,9 @@ from torch.nn.functional import conv2d, linear
 
 from tangokg.decode import Decoder, DistMult
 from tangokg.errors import ConfigError
-from tangokg.fields.masks import dropout
 from tangokg.fields.steps import add_products
 from tangokg.history import sort_occurrences
+from tangokg.masks import dropout
 from tangokg.models.static import Static, Tables, check_static
 from tangokg.snapshots.rows import Edges
 from tangokg.snapshots.timeline import Timeline

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tangokg.decode.states import Sparse
 from tangokg.history import occurrences_of, past_of
-from tangokg.models.growth import grow_by_mean
+from tangokg.history.growth import grow_by_mean
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 

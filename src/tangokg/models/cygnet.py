@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 
 from tangokg.errors import ConfigError
 from tangokg.history import occurrences_of, past_of
-from tangokg.models.growth import grow_by_mean, grow_rows
+from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows

@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from tangokg.decode.decoders import grouped_product
 from tangokg.errors import ConfigError
-from tangokg.fields.masks import dropout_mask
-from tangokg.models.growth import grow_by_mean, grow_rows
+from tangokg.history.growth import grow_by_mean, grow_rows
+from tangokg.masks import dropout_mask
 from tangokg.models.protocol import Model
 from tangokg.quads.clock import LENGTHS, Clock, as_datetime
 from tangokg.snapshots.timeline import Timeline

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from tangokg.errors import ConfigError
-from tangokg.history import Occurrences, occurrences_of, past_of, sort_occurrences
+from tangokg.history import Occurrences, occurrences_of, past_of, sort_by
+from tangokg.history.growth import grow
 from tangokg.models.counters import shares
-from tangokg.models.growth import grow
 from tangokg.models.protocol import Model
 from tangokg.models.sparse import SparseScores
 from tangokg.snapshots.timeline import Timeline
@@ -172,7 +172,7 @@ def decayed_counts(occurrences: Occurrences, decay: Tensor) -> Tensor:
 
 def _relaxed_occurrences(timeline: Timeline) -> Occurrences:
     """The edges by (r, o), whoever the subject was."""
-    return sort_occurrences(replace(timeline, s=torch.zeros_like(timeline.s)))
+    return sort_by(timeline, timeline.r)
 
 
 def _last_counts(timeline: Timeline) -> list[tuple[Tensor, Tensor]]:

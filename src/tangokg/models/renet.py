@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
 from tangokg.errors import ConfigError
-from tangokg.fields.masks import dropout
-from tangokg.models.growth import grow_by_mean, grow_rows
+from tangokg.history.growth import grow_by_mean, grow_rows
+from tangokg.masks import dropout
 from tangokg.models.protocol import Model
 from tangokg.models.renet_graph import Aggregator, Neighbourhoods
 from tangokg.models.renet_sequences import Appearances, appearances_of, last_snapshots, make_gru, run_gru

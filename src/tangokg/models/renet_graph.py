@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from tangokg.fields.masks import dropout
 from tangokg.fields.steps import add_products, serves
-from tangokg.models.growth import grow_by_mean
+from tangokg.history.growth import grow_by_mean
+from tangokg.masks import dropout
 from tangokg.models.renet_sequences import Appearances
 from tangokg.snapshots.rows import Edges
 

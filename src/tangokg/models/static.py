@@ -11,9 +11,9 @@ from torch.nn.functional import cross_entropy, logsigmoid, softplus
 
 from tangokg.decode import Decoder, DistMult, TuckER
 from tangokg.errors import ConfigError
-from tangokg.fields.masks import dropout
 from tangokg.history import sort_occurrences
-from tangokg.models.growth import grow_by_mean, grow_rows
+from tangokg.history.growth import grow_by_mean, grow_rows
+from tangokg.masks import dropout
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows

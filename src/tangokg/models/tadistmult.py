@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, embedding, normalize
 
 from tangokg.errors import ConfigError
-from tangokg.fields.masks import dropout
-from tangokg.models.growth import grow_by_mean, grow_rows
+from tangokg.history.growth import grow_by_mean, grow_rows
+from tangokg.masks import dropout
 from tangokg.models.protocol import Model
 from tangokg.models.ttranse import nearest_rows
 from tangokg.quads.clock import UNITS, Clock

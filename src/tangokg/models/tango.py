@@ -13,15 +13,15 @@ from tangokg.decode import DECODERS, States
 from tangokg.decode.states import Sparse, take_rows
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
+from tangokg.history.growth import grow, grow_by_mean
 from tangokg.models.captured import Captured, Captures
 from tangokg.models.copying import CopyLogits
-from tangokg.models.growth import grow, grow_by_mean
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
 from tangokg.models.protocol import Model, relative_distance
 from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.models.sparse import add_sparse
-from tangokg.snapshots.blocks import Block, build_block
+from tangokg.snapshots.blocks import Block, build_block, empty_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 from tangokg.solve import ADAPTIVE, TABLEAUS, Method, solve
@@ -170,6 +170,8 @@ class Tango(Model):
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
             block = self._block(timeline, moving, new.key)
+        elif not self.settings.ode:
+            block = empty_block(timeline, windows)
         elif captured := self._captured(timeline, moving, relations, generator):
             block = captured.build(moving)
         else:

@@ -61,6 +61,12 @@ class Block:
         return row, self.key.index_select(0, row) == wanted if len(self.key) else torch.zeros_like(wanted).bool()
 
 
+def empty_block(timeline: Timeline, windows: Windows) -> Block:
+    """Windows whose graphs nobody looks at: no entity is touched."""
+    none = timeline.s[:0]
+    return Block(none, none, none, [0] * (len(windows) + 1), (), timeline.num_entities)
+
+
 @dataclass(frozen=True)
 class Capacity:
     """Room for a block: its rows, and the objects, other rows, edges and changes of each of its intervals.

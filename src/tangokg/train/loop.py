@@ -18,13 +18,15 @@ from tangokg.quads.values import Dataset
 from tangokg.rank import examine
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import queries_at, queries_of, windows_at
+from tangokg.train.averaging import Average
 from tangokg.train.checkpoint import Progress, check_place, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
 from tangokg.train.devices import make_fabric
 from tangokg.train.finite import check_finite, diverged
 from tangokg.train.material import Material, build_model, resolve
 from tangokg.train.memory import check_memory, keep_freed_memory
-from tangokg.train.settings import RunConfig
+from tangokg.train.rates import learning_rate
+from tangokg.train.settings import OPTIMIZERS, RunConfig
 from tangokg.train.signals import Interrupted, watching
 from tangokg.train.stopping import STOPPED, Budget, Reporter, Stop, first_of, never
 
@@ -126,7 +128,7 @@ class Session:
     ) -> None:
         self.settings, self.material, self.fabric = config.train, material, fabric
         self.checkpoint, self.reporter, self.log, self.like = checkpoint, reporter, log, like
-        optimizer = torch.optim.Adam(
+        optimizer = OPTIMIZERS[self.settings.optimizer](
             model.parameters(),
             lr=self.settings.learning_rate,
             weight_decay=self.settings.weight_decay,
@@ -135,6 +137,7 @@ class Session:
         self.plain = model
         model.cuda_graphs = self.settings.cuda_graphs
         self.loss, self.optimizer = fabric.setup(_Loss(model), optimizer)
+        self.average = Average(model, self.settings.averaging)
         self.generators = {
             "order": torch.Generator().manual_seed(config.seed),
             "masks": torch.Generator(fabric.device).manual_seed(config.seed),
@@ -152,14 +155,15 @@ class Session:
         try:
             self.order, self.best, self.progress = unpack(tensors, note, self.plain, self.optimizer, self.generators)
             check_place(self.progress, self.order, self._asked_of())
-        except RunError as error:
+            self.average.load(tensors)
+        except (RunError, KeyError, RuntimeError) as error:
             raise RunError(f"{self.checkpoint}: {error}") from None
 
     def save(self) -> None:
         if self.checkpoint is not None:
             self._count_seconds()
-            state = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
-            save_tensors(self.checkpoint, *state)
+            tensors, note = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
+            save_tensors(self.checkpoint, tensors | self.average.tensors(), note)
             self.saved = time.monotonic()
 
     def run(self, stop: Stop) -> None:
@@ -180,8 +184,9 @@ class Session:
         if p.position and p.ended != STOPPED:
             self._close_epoch()  # the checkpoint stays within the epoch, and may go on from there
         elif not self.best:
-            self.plain.settle(self.material.train)
-            self._keep_weights()
+            with self.average.applied():
+                self.plain.settle(self.material.train)
+                self._keep_weights()
 
     def _asked_of(self) -> Tensor:
         """What an epoch goes through: target snapshots, or edges."""
@@ -201,17 +206,14 @@ class Session:
         return "patience" if 0 < patience <= behind and self.material.exam is not None else ""
 
     def learning_rate(self) -> float:
-        """Of the epoch under way."""
+        """Of the step under way, as the settings' schedule says."""
+        done = self.progress.epoch + self.progress.position / max(1, len(self.order))
         log = self.progress.log if self.like is None else self.like.log[: self.progress.epoch]
-        marks = [row["valid_mrr"] for row in log if "valid_mrr" in row]
-        behind = sum(marks[i] <= max(marks[:i]) for i in range(max(1, self.settings.patience), len(marks)))
-        return self.settings.learning_rate * self.settings.rate_decay**behind
+        return learning_rate(self.settings, done, log)
 
     def epoch(self, stop: Stop) -> str:
         """What is left of an epoch, step by step; why it ended before its time, if it did."""
         self.plain.train()
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
         left = self.order[self.progress.position :]
@@ -240,11 +242,14 @@ class Session:
         else:
             windows, queries = windows_at(train, some), queries_at(train, some)
         loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate()
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
         if self.settings.clip:
             self.fabric.clip_gradients(self.loss, self.optimizer, max_norm=self.settings.clip, error_if_nonfinite=False)
         self.optimizer.step()
+        self.average.step()
         totals[0] += loss.detach() * len(queries)
         totals[1] += len(queries)
 
@@ -262,16 +267,17 @@ class Session:
         """Validate, keep the weights where they are the best so far, and log the epoch."""
         p = self.progress
         check_finite(self.plain, p.epoch + 1, self.settings)
-        self.plain.settle(self.material.train)
         row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
         p.epoch, p.position, p.loss_sum, p.queries = p.epoch + 1, 0, 0.0, 0
-        if self.material.exam is not None:
-            began = time.monotonic()
-            row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
-            p.check_seconds = time.monotonic() - began
-        if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
-            p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
-            self._keep_weights()
+        with self.average.applied():
+            self.plain.settle(self.material.train)
+            if self.material.exam is not None:
+                began = time.monotonic()
+                row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
+                p.check_seconds = time.monotonic() - began
+            if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
+                p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
+                self._keep_weights()
         self._count_seconds()
         p.log.append(row | {"seconds": p.seconds})
         if self.log is not None:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tangokg.config import parse_assignment, read_toml, unknown_setting, update
 from tangokg.errors import ConfigError, nearest, offer
 from tangokg.models import MODELS
@@ -20,6 +22,8 @@ BUDGET = 420.0  # seconds by rule on a CPU: with reading and measuring, a model 
 FEW_FACTS, FEW_RATE = 2_000, 0.01  # to train on, and the learning rate below
 NO_LIMIT = -1.0
 LIMITS = ("epochs", "budget", "refit")  # may change when a run is resumed
+SCHEDULES = ("plateau", "cosine")
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
 
 
@@ -31,11 +35,15 @@ class TrainSettings:
     budget: float = 0.0  # seconds of training, over all sessions; 0: 7 minutes on a CPU, else no limit; -1: no limit
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
     learning_rate: float = 0.0  # of Adam; 0: 0.01 below 2,000 facts, 0.001 for steps of two windows, 0.002 for more
+    schedule: str = "plateau"  # of the learning rate: plateau (see rate_decay), or cosine over all epochs
+    warmup: float = 0.05  # share of all steps in which a cosine schedule rises to the learning rate
     rate_decay: float = 0.5  # factor of the learning rate after an epoch that is no better; not in the first (patience)
     batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, up to 10,000 queries on a GPU
     batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
-    weight_decay: float = 0.0  # of Adam
+    optimizer: str = "adam"  # adam or adamw, which keeps the weight decay apart from the gradient
+    weight_decay: float = 0.0
+    averaging: float = 0.0  # decay a step of the moving average that is evaluated and kept; 0: the weights themselves
     device: str = "auto"  # cpu, cuda, or auto: cuda where there is one
     precision: str = "32-true"  # 32-true, tf32 (products of a GPU alone), bf16-mixed, 16-mixed or 64-true
     cuda_graphs: bool = True  # steps on a GPU are replayed where the model can; only what dropout draws is another
@@ -60,7 +68,10 @@ class TrainSettings:
             raise ConfigError(f"budget must be seconds, 0 (by rule) or -1 (no limit), found {self.budget}.")
         if not 0 < self.rate_decay <= 1:
             raise ConfigError(f"rate_decay must lie in (0, 1], found {self.rate_decay}.")
-        choices = {"device": DEVICES, "precision": PRECISIONS}
+        for name in ("warmup", "averaging"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
+        choices = {"device": DEVICES, "precision": PRECISIONS, "schedule": SCHEDULES, "optimizer": tuple(OPTIMIZERS)}
         for name, known in choices.items():
             if (value := getattr(self, name)) not in known:
                 raise ConfigError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}.")

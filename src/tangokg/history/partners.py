@@ -1,0 +1,58 @@
+"""Everyone whom the subjects of some queries met before: found once for each (window, subject)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding
+
+from tangokg.history.growth import grow_by_mean
+from tangokg.history.occurrences import Past, meetings_of, past_of
+from tangokg.snapshots.ranges import expand
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Queries, Windows
+
+
+@dataclass(frozen=True, eq=False)
+class Partners:
+    """The distinct (window, subject) of some queries, and the past of each with every partner, in the order of o."""
+
+    timeline: Timeline
+    windows: Windows
+    queries: Queries
+    of: Tensor  # (B,) which of the U subjects a query asks about
+    window: Tensor  # (U,)
+    s: Tensor  # (U,)
+    start: Tensor  # (U + 1,) where the partners of each begin
+    past: Past  # (Z,) its rows are the subjects, its facts meetings (s, any, o)
+    t: Tensor  # (Z,) the time asked for
+
+    @property
+    def key(self) -> Tensor:
+        """(Z,) subject and partner as one ascending number."""
+        return self.past.row * self.timeline.num_entities + self.past.o
+
+    def look_up(self, table: Tensor, r: Tensor) -> Tensor:
+        """Rows of a (2R, ..) table for labels of any shape; a relation that training never saw has the mean row."""
+        if len(table) < 2 * self.timeline.num_relations:
+            table = grow_by_mean(table, self.timeline.num_relations)
+        return embedding(r, table)
+
+    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Each query with each partner of its subject: ``(query, partner row z, where a query's pairs begin)``."""
+        start, stop = self.start.index_select(0, self.of), self.start.index_select(0, self.of + 1)
+        z, query = expand(start, stop)
+        return query, z, (stop - start).cumsum(0) - (stop - start)
+
+
+def find_partners(timeline: Timeline, windows: Windows, queries: Queries) -> Partners:
+    """The partners of every subject asked about, from the snapshots its window knows."""
+    n = timeline.num_entities
+    key, of = torch.unique(queries.window * n + queries.s, return_inverse=True)
+    window, s = key // n, key % n
+    past = past_of(meetings_of(timeline), s, windows.known.index_select(0, window))
+    start = torch.searchsorted(past.row, torch.arange(len(key) + 1, device=key.device))
+    t = windows.t.index_select(0, window).index_select(0, past.row)
+    return Partners(timeline, windows, queries, of, window, s, start, past, t)

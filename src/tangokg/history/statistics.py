@@ -1,0 +1,73 @@
+"""How often, how lately and how regularly a fact happened before a time, as numbers of moderate size (row M41)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tangokg.history.decay import decayed_sums
+from tangokg.history.occurrences import Occurrences, Past
+from tangokg.snapshots.timeline import Timeline
+
+SCALES = (1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)  # of the decayed sums, in median gaps
+NUM_STATISTICS = 2 * len(SCALES) + 6
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Occurrences with their decayed sums."""
+
+    occurrences: Occurrences
+    sums: Tensor  # (E, K)
+    scale: Tensor  # (K,) in the data's unit
+    gap: float
+
+
+def count(timeline: Timeline, of: Callable[[Timeline], Occurrences], gap: float, dtype: torch.dtype) -> Counted:
+    """Decayed sums over the occurrences ``of`` a timeline; to be derived once for it."""
+    occurrences = of(timeline)
+    scale = gap * torch.tensor(SCALES, dtype=torch.float64, device=timeline.t.device)
+    return Counted(occurrences, decayed_sums(occurrences, scale).to(dtype), scale, gap)
+
+
+def statistics(counted: Counted, past: Past, t: Tensor) -> Tensor:
+    r"""Features (P, F) of each past fact at time ``t`` (P,), in the dtype of the sums.
+
+    .. math::
+        \log(1 + a_\tau), \; \frac{a_\tau}{1 + a_\tau}, \; \log(1 + n), \; \log \Delta, \;
+        \frac{1}{1 + \Delta}, \; \log(1 + g), \; \min(\Delta / g, 4), \; 1
+
+    with the decayed sum a, the number n of occurrences, the age :math:`\Delta` of the last one and their mean gap g,
+    in median gaps of the training part; constant factors bring them to one size.
+    """
+    occurrences, dtype = counted.occurrences, counted.sums.dtype
+    last = occurrences.times.index_select(0, past.at)
+    age = (t - last)[:, None]  # (P, 1) float64, in the data's unit
+    left = counted.sums.index_select(0, past.at) * torch.exp(-age / counted.scale).to(dtype)  # (P, K)
+    age = (age / counted.gap).to(dtype)
+    first = occurrences.times.index_select(0, occurrences.first.index_select(0, past.fact))
+    n = past.count.to(dtype)[:, None]
+    between = ((last - first) / counted.gap).to(dtype)[:, None] / (n - 1).clamp(min=1)  # (P, 1), 0 after one occurrence
+    phase = torch.where(n > 1, (age / between.clamp(min=0.5)).clamp(max=4.0), 4.0)
+    others = [
+        0.2 * torch.log1p(n),
+        0.2 * torch.log(age.clamp(min=0.01)),
+        1 / (1 + age.clamp(min=0)),
+        0.3 * torch.log1p(between),
+        0.5 * phase,
+        torch.ones_like(n),
+    ]
+    return torch.cat([torch.log1p(left), left / (1 + left), *others], dim=1)
+
+
+def time_code(age: Tensor) -> Tensor:
+    """(..) ages in median gaps -> (.., 8): their logarithm and how much of a weight 1 is left at several scales."""
+    age = age.clamp(min=0.01)
+    decays = [torch.exp(-age / scale) for scale in SCALES[1:]]
+    return torch.stack([0.2 * torch.log(age), 1 / (1 + age), *decays, torch.ones_like(age)], dim=-1)
+
+
+TIME_CODE = 2 + len(SCALES)

@@ -1,0 +1,77 @@
+"""What the subject did lately, read with the question in mind: attention over its last events (row M43)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from tangokg.history.partners import Partners
+from tangokg.history.statistics import TIME_CODE, time_code
+from tangokg.masks import dropout
+from tangokg.snapshots.timeline import Timeline
+
+
+def sort_subjects(timeline: Timeline) -> tuple[Tensor, Tensor]:
+    """The edges of a timeline by subject, then time: their rows, and (s, j) of each as one ascending number."""
+    order = torch.argsort(timeline.s, stable=True)
+    j = torch.repeat_interleave(timeline.offset.diff())
+    return order, (timeline.s * len(timeline) + j)[order]
+
+
+class SubjectStream(nn.Module):
+    r"""Attention of a query over the last events of its subject (docs/maths.md, row M43).
+
+    .. math::
+        c = \sum_i \alpha_i (V e_{o_i} + v_{r_i}), \qquad
+        \alpha_i \propto \exp\big(q_r \cdot (K e_{o_i} + k_{r_i} + T \psi(\Delta_i)) / \sqrt{d}\big)
+
+    in several heads, beside a zero for "none of these"; ``W c`` is added to the subject's state before it is decoded.
+    """
+
+    def __init__(self, dim: int, size: int, heads: int, num_labels: int, rate: float, generator: torch.Generator):
+        super().__init__()
+        self.size, self.heads, self.rate = size, heads, rate
+
+        def table(*shape: int, std: float) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape).normal_(0.0, std, generator=generator))
+
+        inner = 32 * heads
+        self.query_relation = table(num_labels, inner, std=0.3)
+        self.query_state = table(dim, inner, std=dim**-0.5)
+        self.key_entity = table(dim, inner, std=dim**-0.5)
+        self.key_relation = table(num_labels, inner, std=0.3)
+        self.key_time = table(TIME_CODE, inner, std=0.3)
+        self.value_entity = table(dim, inner, std=dim**-0.5)
+        self.value_relation = table(num_labels, inner, std=0.1)
+        self.decay = nn.Parameter(torch.zeros(num_labels, heads * TIME_CODE))
+        self.out = nn.Parameter(torch.zeros(inner, dim))
+
+    def forward(
+        self, partners: Partners, h_s: Tensor, entities: Tensor, gap: float, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """What is added to the subject states (B, D)."""
+        timeline, queries = partners.timeline, partners.queries
+        order, key = timeline.derive(sort_subjects)
+        known = partners.windows.known.index_select(0, partners.window)
+        end = torch.searchsorted(key, partners.s * len(timeline) + known)  # (U,)
+        at = end[:, None] - 1 - torch.arange(self.size, device=end.device)  # (U, S)
+        there = at >= torch.searchsorted(key, partners.s * len(timeline))[:, None]
+        edge = order[at.clamp(min=0)]
+        r, o = timeline.r[edge], timeline.o[edge]
+        j = key[at.clamp(min=0)] % len(timeline)
+        age = (partners.windows.t.index_select(0, partners.window)[:, None] - timeline.t[j]) / gap
+        code = time_code(age.to(entities.dtype))  # (U, S, 8)
+        keys = embedding(o, entities @ self.key_entity) + partners.look_up(self.key_relation, r) + code @ self.key_time
+        values = embedding(o, entities @ self.value_entity) + partners.look_up(self.value_relation, r)  # (U, S, inner)
+        ask = h_s @ self.query_state + partners.look_up(self.query_relation, queries.r)  # (B, inner)
+        split = (len(queries), self.heads, -1)
+        keys = keys.index_select(0, partners.of).view(len(queries), self.size, self.heads, -1)
+        weight = torch.einsum("bhd,bshd->bhs", ask.view(split), keys) / 32**0.5
+        decay = partners.look_up(self.decay, queries.r).view(*split[:2], -1)  # (B, heads, 8)
+        decay = torch.einsum("bhc,bsc->bhs", decay, code.index_select(0, partners.of))
+        weight = (weight + decay).masked_fill(~there.index_select(0, partners.of)[:, None], -torch.inf)
+        weight = torch.cat([weight, torch.zeros_like(weight[..., :1])], dim=2).softmax(2)[..., :-1]
+        values = values.index_select(0, partners.of).view(len(queries), self.size, self.heads, -1)
+        context = torch.einsum("bhs,bshd->bhd", weight, values).flatten(1)  # (B, inner)
+        return dropout(context, self.rate, generator) @ self.out
