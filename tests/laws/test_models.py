@@ -22,8 +22,8 @@ from tangokg.solve import GRADIENTS, SOLVERS
 from tangokg.train import Progress, RunConfig, RunFolder, TrainSettings, fit, loop
 
 SWITCHES: list[tuple[str, dict[str, Any]]] = [
-    ("flagship", {"ode": False, "compete": 4, "hops": 2}),
-    ("flagship", {"decoder": "convtranse", "subject": 0}),
+    ("flagship", {"ode": False, "best": 4, "hops": 2}),
+    ("flagship", {"decoder": "convtranse", "subject": 0, "compete": False}),
     ("tango", {"ode": False}),
     ("tango", {"graphs": "other"}),
     ("tango", {"transition_of": "next"}),

@@ -23,7 +23,7 @@ from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import Interrupted, Reporter, RunConfig, RunFolder, Stop, make_config, resolve
 from tangokg.train.devices import name_of
-from tangokg.train.display import Display, tell_end
+from tangokg.train.display import Display, tell_end, tell_refit
 from tangokg.train.exposure import Exposure, check_start, everything
 from tangokg.train.locks import owning
 from tangokg.train.loop import fit as train
@@ -92,8 +92,9 @@ def _plan(
 ) -> _Plan:
     """Settings left to a rule are those of the run that is resumed or started from, else by rule."""
     begun = RunFolder(Path(out)) if resume and out is not None and RunFolder(Path(out)).begun else None
-    if start_from is None and begun is not None and not begun.usable and not begun.checkpoint.exists():
-        start_from = begun.origin  # killed before it had a checkpoint
+    if start_from is None and begun is not None and not begun.finished:
+        begins = not begun.checkpoint.exists()  # killed before it had a checkpoint
+        start_from = begun.origin if begins or config.train.refit else None
     if begun is not None:
         config, allow_seen = inherit(config, begun.config()), allow_seen or bool(begun.seen)
     if start_from is None:
@@ -142,6 +143,7 @@ def _refit(
     config = replace(plan.config, train=replace(plan.config.train, budget=NO_LIMIT))
     checkpoint = None if folder is None else folder.refit_checkpoint
     whole = everything(plan.dataset)
+    tell_refit(reporter, chosen.progress)
     model, _ = train(whole, config, checkpoint, resume, plan.start, reporter, stop=stop, like=chosen.progress)
     exposure = plan.exposure.after_refit(plan.dataset)
     if folder is not None:

@@ -23,7 +23,8 @@ class PairSettings:
     width: int = 128  # of the scorer
     rank: int = 64  # of the vectors that a pair's events and facts add up to
     stream: int = 10  # last events of a pair that are looked at one by one
-    compete: int = 0  # best partners of a query that are compared with one another; 0: none
+    best: int = 64  # partners of a query that are looked at again
+    compete: bool = True  # whether these are compared with one another
     forget: float = 0.1  # share of the past that a training step does not see
     dropout: float = 0.25
 
@@ -49,16 +50,18 @@ def draw_table(generator: torch.Generator, *shape: int, std: float) -> nn.Parame
 
 
 class PairScorer(nn.Module):
-    r"""A network over what is known of s and o together (docs/maths.md, row M42).
+    r"""Two looks at what is known of s and o together (docs/maths.md, row M42).
+
+    Every partner has a cheap score, from the last events :math:`(r_i, \Delta_i)` of the pair, the latest first, from
+    all its facts (s, r', o), and from the statistics x of these and of the meetings (s, any, o):
 
     .. math::
-        g = \Big(\sum_{i} \mathrm{gelu}(v_{r_i} + T \psi(\Delta_i) + p_i), \; \sum_{r'} f_{r'} \odot F x_{sr'o}\Big)
-        k = u_r \cdot g + w_r \cdot x_{sro}
+        a_i = \mathrm{gelu}(v_{r_i} + T \psi(\Delta_i) + p_i), \qquad
+        g = \big(\textstyle\sum_i a_i, \; \sum_{r'} f_{r'} \odot F x_{sr'o}\big)
         y = \mathrm{gelu}(\mathrm{LN}(A_r + A h_s + B h_o + C x_{so} + G g + P (u_r \odot g) + X x_{sro}))
-        \mathrm{score} = k + w \cdot (y + \mathrm{gelu}(\mathrm{LN}(M y))) + b
+        K(o) = u_r \cdot g + w_r \cdot x_{sro} + w \cdot y + b
 
-    over the last events :math:`(r_i, \Delta_i)` of the pair, the latest first, all its facts (s, r', o), and the
-    statistics x of these and of the meetings (s, any, o). What depends on query or pair alone is computed once for it.
+    The best of them are looked at again (:class:`SecondLook`). What depends on query or pair alone is computed once.
     """
 
     def __init__(self, settings: PairSettings, dim: int, num_labels: int, generator: torch.Generator) -> None:
@@ -81,27 +84,37 @@ class PairScorer(nn.Module):
         self.weights = nn.Parameter(weights)  # w_r
         self.subject = table(dim, width, std=dim**-0.5)
         self.object = table(dim, width, std=dim**-0.5)
+        self.active_subject = table(NUM_STATISTICS, width, std=NUM_STATISTICS**-0.5)
+        self.active_object = table(NUM_STATISTICS, width, std=NUM_STATISTICS**-0.5)
         self.meeting = table(NUM_STATISTICS, width, std=NUM_STATISTICS**-0.5)
         self.same = table(NUM_STATISTICS, width, std=NUM_STATISTICS**-0.5)
         self.pair = table(2 * rank, width, std=rank**-0.5)
         self.product = table(2 * rank, width, std=rank**-0.5)
-        self.hidden = table(width, width, std=width**-0.5)
-        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.norm = nn.LayerNorm(width)
         self.out = table(width, std=0.01)
         self.bias = nn.Parameter(torch.tensor(-2.0))
-        self.competition = Competition(width, generator) if settings.compete else None
+        self.second = SecondLook(settings, num_labels, generator)
 
     def forward(
-        self, partners: Partners, project: Project, gap: float, generator: torch.Generator | None = None
+        self,
+        partners: Partners,
+        project: Project,
+        activity: Project,
+        gap: float,
+        generator: torch.Generator | None = None,
     ) -> ScoredPairs:
         rate, queries, past = self.settings.dropout, partners.queries, partners.past
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
         facts = partners.timeline.derive(count, occurrences_of, gap, self.out.dtype)
-        g = torch.cat([self.add_events(met, partners, generator), self.add_facts(facts, partners, generator)], dim=1)
+        events, there = self.events(met, partners, generator)  # (Z, L, G), (Z, L)
+        g = torch.cat([events.sum(1), self.add_facts(facts, partners, generator)], dim=1)  # (Z, 2G)
         window = partners.window.index_select(0, past.row)
         of_pair = statistics(met, past, partners.t) @ self.meeting + g @ self.pair  # (Z, H)
-        of_pair = of_pair + project(self.object, window, past.o)
-        of_query = project(self.subject, queries.window, queries.s) + partners.look_up(self.relation, queries.r)
+        of_pair = of_pair + dropout(project(self.object, window, past.o), rate, generator)
+        of_pair = of_pair + activity(self.active_object, window, past.o)
+        of_query = dropout(project(self.subject, queries.window, queries.s), rate, generator)
+        of_query = of_query + activity(self.active_subject, queries.window, queries.s)
+        of_query = of_query + partners.look_up(self.relation, queries.r)  # (B, H)
         query, z, begin = partners.pairs()  # (P,), (P,), (B,)
         asked = partners.look_up(self.asked, queries.r)
         product = asked.index_select(0, query) * g.index_select(0, z)  # (P, 2G)
@@ -110,13 +123,12 @@ class PairScorer(nn.Module):
         x = x.index_add(0, place, same @ self.same)
         weights = partners.look_up(self.weights, queries.r.index_select(0, row))
         k = product.sum(1).index_add(0, place, (same * weights).sum(1))
-        y = dropout(gelu(self.norms[0](x)), rate, generator)
-        y = y + dropout(gelu(self.norms[1](y @ self.hidden)), rate, generator)
+        y = dropout(gelu(self.norm(x)), rate, generator)
         pairs = ScoredPairs(query, past.o.index_select(0, z), k + y @ self.out + self.bias, y, begin)
-        return pairs if self.competition is None else self.competition(pairs, self.settings.compete)
+        return self.second(partners, pairs, z, events, there, generator)
 
-    def add_events(self, met: Counted, partners: Partners, generator: torch.Generator | None) -> Tensor:
-        """(Z, G): the last events of each pair, added up."""
+    def events(self, met: Counted, partners: Partners, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """(Z, L, G) the last events of each pair, 0 where it has fewer, and (Z, L) which of them it has."""
         past, occurrences, size = partners.past, met.occurrences, self.settings.stream
         at = past.at[:, None] - torch.arange(size, device=past.at.device)  # (Z, L)
         there = at >= occurrences.first.index_select(0, past.fact)[:, None]
@@ -126,7 +138,7 @@ class PairScorer(nn.Module):
         age = ((partners.t[:, None] - occurrences.times[at]) / met.gap).to(self.time.dtype)
         r = partners.timeline.r[occurrences.edge[at]]
         token = partners.look_up(self.event, r) + time_code(age) @ self.time + self.position  # (Z, L, G)
-        return (gelu(token) * there[..., None]).sum(1)
+        return gelu(token) * there[..., None], there
 
     def add_facts(self, facts: Counted, partners: Partners, generator: torch.Generator | None) -> Tensor:
         """(Z, G): all facts (s, r', o) of each pair, added up."""
@@ -175,29 +187,72 @@ def best_of(value: Tensor, row: Tensor, begin: Tensor, size: int) -> tuple[Tenso
     return order[torch.where(there, place, 0)], there
 
 
-class Competition(nn.Module):
-    """Attention among the best candidates of a query: whether one of them stands out counts, not its score alone."""
+class SecondLook(nn.Module):
+    r"""The best partners of a query again: their events read with the question in mind, and all of them compared.
+
+    .. math::
+        c = \sum_i \alpha_i V a_i, \quad \alpha_i \propto e^{q_r \cdot K a_i}, \qquad
+        y' = y + \mathrm{gelu}(\mathrm{LN}(M y + c)), \qquad
+        D(o) = K(o) + w \cdot y' + w' \cdot \mathrm{attention}(y'_o; y'_1, \dots, y'_C)
+    """
 
     HEADS = 4
 
-    def __init__(self, width: int, generator: torch.Generator) -> None:
+    def __init__(self, settings: PairSettings, num_labels: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.project = draw_table(generator, width, 3 * width, std=width**-0.5)
-        self.out = nn.Parameter(torch.zeros(width))
+        width, rank = settings.width, settings.rank
 
-    def forward(self, pairs: ScoredPairs, size: int) -> ScoredPairs:
-        """The same pairs, the values of the best ``size`` of each query changed."""
+        def table(*shape: int, std: float) -> nn.Parameter:
+            return draw_table(generator, *shape, std=std)
+
+        self.settings = settings
+        self.asked = table(num_labels, rank, std=0.3)
+        self.key = table(rank, rank, std=rank**-0.5)
+        self.value = table(rank, width, std=rank**-0.5)
+        self.hidden = table(width, width, std=width**-0.5)
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.out = table(width, std=0.01)
+        self.project = table(width, 3 * width, std=width**-0.5)
+        self.compared = nn.Parameter(torch.zeros(width))
+
+    def forward(
+        self,
+        partners: Partners,
+        pairs: ScoredPairs,
+        z: Tensor,
+        events: Tensor,
+        there: Tensor,
+        generator: torch.Generator | None,
+    ) -> ScoredPairs:
+        """The same pairs, value and state of the best of each query changed."""
         if not len(pairs.value):
             return pairs
-        best, there = pairs.best(size)
-        x = self.norm(pairs.state.index_select(0, best.flatten()).view(*best.shape, -1))  # (B, C, H)
-        split = (x @ self.project).unflatten(2, (3, self.HEADS, -1)).permute(2, 0, 3, 1, 4)  # (3, B, heads, C, ..)
-        mask = there[:, None, None] | ~there.any(1)[:, None, None, None]  # a query may have no candidate
-        q, k, v = split.unbind()
-        mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask)  # (B, heads, C, ..)
-        change = gelu(mixed.transpose(1, 2).flatten(2)) @ self.out  # (B, C)
-        meant = there.flatten().nonzero()[:, 0]
-        place, change = best.flatten().index_select(0, meant), change.flatten().index_select(0, meant)
-        value = pairs.value.index_add(0, place, change)
-        return ScoredPairs(pairs.query, pairs.o, value, pairs.state, pairs.begin)
+        rate = self.settings.dropout
+        best, meant = pairs.best(self.settings.best)  # (B, C)
+        place = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0])  # (Q,)
+        y, z = pairs.state.index_select(0, place), z.index_select(0, place)
+        ask = partners.look_up(self.asked, partners.queries.r).index_select(0, pairs.query.index_select(0, place))
+        weight = ((events @ self.key).index_select(0, z) @ ask[..., None])[..., 0] / ask.shape[1] ** 0.5  # (Q, L)
+        weight = weight.masked_fill(~there.index_select(0, z), -1e4).softmax(1)
+        read = (weight[:, None] @ events.index_select(0, z))[:, 0] @ self.value  # (Q, H)
+        y = y + dropout(gelu(self.norms[0](y @ self.hidden + read)), rate, generator)
+        change = y @ self.out
+        if self.settings.compete:
+            change = change + self.compare(y, meant)
+        return ScoredPairs(
+            pairs.query,
+            pairs.o,
+            pairs.value.index_add(0, place, change),
+            pairs.state.index_copy(0, place, y),
+            pairs.begin,
+        )
+
+    def compare(self, y: Tensor, meant: Tensor) -> Tensor:
+        """(Q,) from the attention of each candidate to the others of its query; ``meant`` (B, C) is where y stands."""
+        at = meant.flatten().nonzero()[:, 0]
+        x = self.norms[1](y) @ self.project  # (Q, 3H)
+        x = x.new_zeros(meant.numel(), x.shape[1]).index_copy(0, at, x).view(*meant.shape, 3, self.HEADS, -1)
+        q, k, v = x.permute(2, 0, 3, 1, 4).unbind()  # (B, heads, C, ..) each
+        mask = meant[:, None, None] | ~meant.any(1)[:, None, None, None]  # a query may have no candidate
+        mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2).flatten(0, 1)
+        return gelu(mixed.index_select(0, at)) @ self.compared

@@ -46,11 +46,12 @@ class SubjectStream(nn.Module):
         self.value_relation = table(num_labels, inner, std=0.1)
         self.decay = nn.Parameter(torch.zeros(num_labels, heads * TIME_CODE))
         self.out = nn.Parameter(torch.zeros(inner, dim))
+        self.direct = nn.Parameter(torch.zeros(inner, dim))
 
     def forward(
         self, partners: Partners, h_s: Tensor, entities: Tensor, gap: float, generator: torch.Generator | None = None
-    ) -> Tensor:
-        """What is added to the subject states (B, D)."""
+    ) -> tuple[Tensor, Tensor]:
+        """What is added to the subject states (B, D), and what is added to the query vectors (B, D)."""
         timeline, queries = partners.timeline, partners.queries
         order, key = timeline.derive(sort_subjects)
         known = partners.windows.known.index_select(0, partners.window)
@@ -74,4 +75,5 @@ class SubjectStream(nn.Module):
         weight = torch.cat([weight, torch.zeros_like(weight[..., :1])], dim=2).softmax(2)[..., :-1]
         values = values.index_select(0, partners.of).view(len(queries), self.size, self.heads, -1)
         context = torch.einsum("bhs,bshd->bhd", weight, values).flatten(1)  # (B, inner)
-        return dropout(context, self.rate, generator) @ self.out
+        context = dropout(context, self.rate, generator)
+        return context @ self.out, context @ self.direct

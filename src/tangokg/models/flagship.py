@@ -13,6 +13,7 @@ from tangokg.decode.losses import filtered_cross_entropy, other_answers
 from tangokg.history.pairs import PairScorer, PairSettings, Scored
 from tangokg.history.partners import find_partners
 from tangokg.history.paths import Paths, PathSettings
+from tangokg.history.popularity import Popularity, activity_of
 from tangokg.history.subjects import SubjectStream
 from tangokg.models.tango import Encoded, Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline
@@ -29,8 +30,10 @@ class FlagshipSettings(TangoSettings):
     stream: int = 10  # last events of a pair that are looked at one by one
     subject: int = 64  # last events of the subject that the query attends to; 0: none
     heads: int = 4  # of that attention
-    compete: int = 0  # best partners of a query that are compared with one another; 0: none
+    best: int = 64  # partners of a query that are looked at again
+    compete: bool = True  # whether these are compared with one another
     forget: float = 0.1  # share of the past that a training step does not see
+    popularity: bool = True  # how active candidates were counts for all of them
     hops: int = 0  # steps along paths beyond the partners
     path_loss: float = 0.0
     pair_dropout: float = 0.25
@@ -53,9 +56,10 @@ class Flagship(Tango):
     def __init__(self, settings: FlagshipSettings, train: Timeline, generator: torch.Generator) -> None:
         super().__init__(settings, train, generator)
         labels = 2 * train.num_relations
-        names = ("width", "rank", "stream", "compete", "forget")
+        names = ("width", "rank", "stream", "best", "compete", "forget")
         pair = PairSettings(**{name: getattr(settings, name) for name in names}, dropout=settings.pair_dropout)
         self.pairs = PairScorer(pair, settings.dim, labels, generator) if settings.pairs else None
+        self.popularity = Popularity(labels) if settings.popularity else None
         self.paths = None
         if settings.hops:
             path = PathSettings(hops=settings.hops, dropout=settings.pair_dropout)
@@ -73,13 +77,18 @@ class Flagship(Tango):
         gap = float(self.gap)
         partners = find_partners(encoded.timeline, encoded.windows, queries)
         rows, states = encoded.candidates.take(queries.window, queries.s)
+        direct: Tensor | float = 0.0
         if self.subject is not None:
-            rows = rows + self.subject(partners, rows, states.base, gap, generator)
-        query = self.decoder(rows, encoded.relations, queries.r, generator)
+            context, direct = self.subject(partners, rows, states.base, gap, generator)
+            rows = rows + context
+        query = self.decoder(rows, encoded.relations, queries.r, generator) + direct
         scores = states.scores(query, queries)
+        activity = activity_of(partners, gap, scores.dtype)
+        if self.popularity is not None:
+            scores = scores + self.popularity(partners, activity, queries.sizes, gap)
         heads: list[Scored] = []
         if self.pairs is not None:
-            pairs = self.pairs(partners, states.project, gap, generator)
+            pairs = self.pairs(partners, states.project, activity.project, gap, generator)
             heads.append((pairs.query, pairs.o, pairs.value))
             if self.paths is not None:
                 heads += self.paths(partners, pairs, states.project, gap, generator)

@@ -64,16 +64,22 @@ class Display:
             highlight=False,
         )
 
-    def end(self, why: str) -> None:
-        """Say why training ended."""
-        self.console.print(f"training ended: {why}", highlight=False, markup=False)
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self.console.print(text, highlight=False, markup=False)
 
 
 def tell_end(reporter: object, progress: checkpoint.Progress, settings: TrainSettings) -> None:
     """Tell a display why training ended; other reporters read it in the progress."""
     if isinstance(reporter, Display) and (why := why_ended(progress, settings)):
         best = f"; the weights are those of epoch {progress.best_epoch}" if progress.best_epoch else ""
-        reporter.end(why + best)
+        reporter.say(f"training ended: {why}{best}")
+
+
+def tell_refit(reporter: object, chosen: checkpoint.Progress) -> None:
+    """Tell a display that a refit begins."""
+    if isinstance(reporter, Display):
+        reporter.say(f"refit: training on all parts for {chosen.best_epoch} epoch(s), as many as were best")
 
 
 def _best(progress: checkpoint.Progress) -> str:

@@ -18,7 +18,6 @@ from tangokg.quads.values import Dataset
 from tangokg.rank import examine
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import queries_at, queries_of, windows_at
-from tangokg.train.averaging import Average
 from tangokg.train.checkpoint import Progress, check_place, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
 from tangokg.train.devices import make_fabric
@@ -137,7 +136,6 @@ class Session:
         self.plain = model
         model.cuda_graphs = self.settings.cuda_graphs
         self.loss, self.optimizer = fabric.setup(_Loss(model), optimizer)
-        self.average = Average(model, self.settings.averaging)
         self.generators = {
             "order": torch.Generator().manual_seed(config.seed),
             "masks": torch.Generator(fabric.device).manual_seed(config.seed),
@@ -155,15 +153,14 @@ class Session:
         try:
             self.order, self.best, self.progress = unpack(tensors, note, self.plain, self.optimizer, self.generators)
             check_place(self.progress, self.order, self._asked_of())
-            self.average.load(tensors)
-        except (RunError, KeyError, RuntimeError) as error:
+        except RunError as error:
             raise RunError(f"{self.checkpoint}: {error}") from None
 
     def save(self) -> None:
         if self.checkpoint is not None:
             self._count_seconds()
-            tensors, note = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
-            save_tensors(self.checkpoint, tensors | self.average.tensors(), note)
+            state = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
+            save_tensors(self.checkpoint, *state)
             self.saved = time.monotonic()
 
     def run(self, stop: Stop) -> None:
@@ -184,9 +181,8 @@ class Session:
         if p.position and p.ended != STOPPED:
             self._close_epoch()  # the checkpoint stays within the epoch, and may go on from there
         elif not self.best:
-            with self.average.applied():
-                self.plain.settle(self.material.train)
-                self._keep_weights()
+            self.plain.settle(self.material.train)
+            self._keep_weights()
 
     def _asked_of(self) -> Tensor:
         """What an epoch goes through: target snapshots, or edges."""
@@ -249,7 +245,6 @@ class Session:
         if self.settings.clip:
             self.fabric.clip_gradients(self.loss, self.optimizer, max_norm=self.settings.clip, error_if_nonfinite=False)
         self.optimizer.step()
-        self.average.step()
         totals[0] += loss.detach() * len(queries)
         totals[1] += len(queries)
 
@@ -269,15 +264,14 @@ class Session:
         check_finite(self.plain, p.epoch + 1, self.settings)
         row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
         p.epoch, p.position, p.loss_sum, p.queries = p.epoch + 1, 0, 0.0, 0
-        with self.average.applied():
-            self.plain.settle(self.material.train)
-            if self.material.exam is not None:
-                began = time.monotonic()
-                row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
-                p.check_seconds = time.monotonic() - began
-            if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
-                p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
-                self._keep_weights()
+        self.plain.settle(self.material.train)
+        if self.material.exam is not None:
+            began = time.monotonic()
+            row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
+            p.check_seconds = time.monotonic() - began
+        if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
+            p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
+            self._keep_weights()
         self._count_seconds()
         p.log.append(row | {"seconds": p.seconds})
         if self.log is not None:

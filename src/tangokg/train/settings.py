@@ -43,7 +43,6 @@ class TrainSettings:
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     optimizer: str = "adam"  # adam or adamw, which keeps the weight decay apart from the gradient
     weight_decay: float = 0.0
-    averaging: float = 0.0  # decay a step of the moving average that is evaluated and kept; 0: the weights themselves
     device: str = "auto"  # cpu, cuda, or auto: cuda where there is one
     precision: str = "32-true"  # 32-true, tf32 (products of a GPU alone), bf16-mixed, 16-mixed or 64-true
     cuda_graphs: bool = True  # steps on a GPU are replayed where the model can; only what dropout draws is another
@@ -68,9 +67,8 @@ class TrainSettings:
             raise ConfigError(f"budget must be seconds, 0 (by rule) or -1 (no limit), found {self.budget}.")
         if not 0 < self.rate_decay <= 1:
             raise ConfigError(f"rate_decay must lie in (0, 1], found {self.rate_decay}.")
-        for name in ("warmup", "averaging"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
+        if not 0 <= self.warmup < 1:
+            raise ConfigError(f"warmup must lie in [0, 1), found {self.warmup}.")
         choices = {"device": DEVICES, "precision": PRECISIONS, "schedule": SCHEDULES, "optimizer": tuple(OPTIMIZERS)}
         for name, known in choices.items():
             if (value := getattr(self, name)) not in known:
