@@ -184,3 +184,13 @@ def test_a_finished_run_is_refitted_later(tmp_path: Path) -> None:
     more = train(data, out=tmp_path / "run", resume=True, refit=True, epochs=3)
     assert more.exposure.refit
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["epochs"] == 3
+
+
+def test_the_refit_of_a_continued_run_starts_from_the_same_weights_when_it_is_resumed(tmp_path: Path) -> None:
+    train(cut(6, 8), out=tmp_path / "old")
+    whole = train(cut(8, 10), start_from=tmp_path / "old", refit=True)
+    with pytest.raises(Interrupted):
+        train(cut(8, 10), start_from=tmp_path / "old", refit=True, out=tmp_path / "new", stop=lambda _: STOPPED)
+    dataset = RunFolder(tmp_path / "new").dataset()  # as the command line reads it
+    resumed = train(dataset, refit=True, out=tmp_path / "new", resume=True)
+    assert all(torch.equal(v, whole.model.state_dict()[k]) for k, v in resumed.model.state_dict().items())
