@@ -84,6 +84,20 @@ def test_a_budget_that_ends_within_an_epoch_gives_validated_weights_and_can_be_r
     assert RunFolder(tmp_path / "run").config() == longer.config
 
 
+def test_the_time_of_the_first_validation_is_guessed() -> None:
+    guessed: list[float] = []
+
+    def listen(progress: Progress) -> str:
+        if not progress.epoch:
+            guessed.append(progress.check_seconds / progress.seconds)
+        return ""
+
+    train(epochs=1, stop=listen)
+    assert len(guessed) == STEPS
+    assert guessed == sorted(guessed, reverse=True), "the more was asked, the smaller a part a validation is"
+    assert guessed[-1] > 0
+
+
 @pytest.mark.parametrize("text", ["10m", "600s", "600", 600, 600.0])
 def test_a_budget_is_a_time(text: Any) -> None:
     assert train(epochs=1, budget=text).config.train.budget == 600

@@ -142,6 +142,7 @@ class Session:
         }
         self.progress = Progress()
         self.order = torch.empty(0, dtype=torch.int64)  # target snapshots, or edges, of the epoch under way
+        self.questions = max(1, len(material.edges))  # of an epoch
         self.best: dict[str, Tensor] = {}
         self.clock = time.monotonic()  # when seconds were last added up
         self.saved = time.monotonic()
@@ -221,6 +222,7 @@ class Session:
                 self.reporter.step(self.progress, self.settings, len(self.order))
                 self.reported = time.monotonic()
             self._count_seconds()
+            self._expect_check()
             if ended := stop(self.progress):
                 self._read(totals)
                 return ended
@@ -287,6 +289,12 @@ class Session:
         now = time.monotonic()
         self.progress.seconds += now - self.clock
         self.clock = now
+
+    def _expect_check(self) -> None:
+        """Until the first validation, guess its time from the steps so far: half of theirs for as many questions."""
+        if self.material.exam is not None and not self.progress.epoch:
+            asked = self.progress.position / len(self.order) * self.questions
+            self.progress.check_seconds = 0.5 * self.progress.seconds * len(self.material.exam) / asked
 
     def finish(self) -> Model:
         """The model with its best weights, without what only training needs."""
