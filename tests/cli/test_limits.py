@@ -89,8 +89,9 @@ def test_ctrl_c_in_the_first_seconds_is_not_lost(delay: float, events: Path, tmp
             _, told = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert process.returncode == 130, told
-    assert sum(line.startswith("error: interrupted") for line in told.splitlines()) == 1
+    assert process.returncode in (130, -signal.SIGINT), told  # the latter before the command has begun
+    if process.returncode == 130:
+        assert sum(line.startswith("error: interrupted") for line in told.splitlines()) == 1
 
 
 @posix

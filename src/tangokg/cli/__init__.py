@@ -20,14 +20,21 @@ ANYWHERE = ("-q", "--quiet", "-v", "--verbose")  # flags that may stand before o
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``tango`` with these words and return its exit status: 0 done, 2 a mistake that the user can mend."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with _listening():
+            return _main(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # before or after everything else
+        sys.stderr.write("error: interrupted.\n")
+        return 130
+
+
+def _main(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name may not fit the terminal's encoding
     output = Output(words)
     try:
-        with _listening():
-            status = _run(words, output)
+        status = _run(words, output)
         sys.stdout.flush()
     except BrokenPipeError:  # who reads has gone; nothing more is written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
