@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from tangokg.quads import Quadruples as Quadruples
     from tangokg.quads import read_events as read_events
     from tangokg.rank import Metrics as Metrics
+    from tangokg.train import Interrupted as Interrupted
 
 # Loaded when first used, so that `tango --help` does not wait for torch.
 _HOMES = {
     "Dataset": "quads",
     "Forecaster": "forecast",
+    "Interrupted": "train",
     "Metrics": "rank",
     "Quadruples": "quads",
     "TangoError": "errors",
@@ -29,7 +31,7 @@ _HOMES = {
     "read_events": "quads",
 }
 
-__all__ = ["Dataset", "Forecaster", "Metrics", "Quadruples", "TangoError", "fit", "load", "read_events"]
+__all__ = ["Dataset", "Forecaster", "Interrupted", "Metrics", "Quadruples", "TangoError", "fit", "load", "read_events"]
 
 
 def __getattr__(name: str) -> Any:

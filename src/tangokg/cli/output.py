@@ -9,12 +9,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from tangokg.errors import TangoError
+
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.progress import Progress
 
 WIDE = 200  # columns where there is no terminal: lines are for programs, and are not folded
 BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+class Stopped(TangoError):
+    """A command was asked to stop and has kept what it could; Typer would take a KeyboardInterrupt for its own."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Output:

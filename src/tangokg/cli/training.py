@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tangokg.cli.counting import BESIDE, counted_parts
-from tangokg.cli.hints import hint_smaller, tell_start
+from tangokg.cli.hints import tell_before, tell_settings, tell_start
 from tangokg.cli.options import (
+    AllowSeen,
+    Budget,
     Columns,
     Config,
     Device,
+    Epochs,
     From,
     Json,
     Model,
@@ -27,6 +30,7 @@ from tangokg.cli.options import (
     Overwrite,
     PlotTraining,
     Reading,
+    Refit,
     Resume,
     Settings,
     SomeSeed,
@@ -36,9 +40,10 @@ from tangokg.cli.options import (
     Unit,
     ValidFrom,
     ValidShare,
+    parse_budget,
     parse_columns,
 )
-from tangokg.cli.output import FIGURES, Output, counted, figures, make_table
+from tangokg.cli.output import FIGURES, Output, Stopped, counted, figures, make_table
 from tangokg.errors import ConfigError, DataError, RunError, TrainingError
 
 if TYPE_CHECKING:
@@ -60,6 +65,10 @@ def train(
     resume: Resume = False,
     overwrite: Overwrite = False,
     start: From = None,
+    allow_seen: AllowSeen = False,
+    budget: Budget = None,
+    epochs: Epochs = None,
+    refit: Refit = False,
     device: Device = None,
     plot: PlotTraining = None,
     train_share: TrainShare = None,
@@ -75,19 +84,26 @@ def train(
     _check(resume, overwrite, plot)
     reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
     dataset = _read(data, reading, out if resume else None)
-    assignments = [*(settings or []), *([f"train.device={device}"] if device else [])]
+    assignments = [*(settings or []), *limits(budget, epochs, refit), *([f"train.device={device}"] if device else [])]
     resolved, folder = Wishes(model, config, assignments, seed).resolve(dataset, out, resume, start)
     tell_before(output, dataset, resolved, folder, hint=not (config or settings or resume or start))
     if start:
         tell_start(output, start, dataset)
     again = ["tango", *(word for word in output.words if word not in ("--resume", "--overwrite")), "--resume"]
-    options = {"resume": resume, "overwrite": overwrite, "start_from": start}
+    options = {"resume": resume, "overwrite": overwrite, "start_from": start, "allow_seen": allow_seen}
     forecaster = fit_shown(output, dataset, resolved, folder, again, **options)
     found = _metrics(forecaster, folder) | counted_parts(forecaster)
     report(output, found, as_json)
     if plot:
         _plot(output, plot, forecaster, folder)
     _what_next(output, forecaster, folder)
+
+
+def limits(budget: str | None, epochs: int | None, refit: bool = False) -> list[str]:
+    """``--budget``, ``--epochs`` and ``--refit`` as settings."""
+    seconds = -1.0 if budget == "none" else parse_budget(budget)
+    values = {"epochs": epochs, "budget": seconds, "refit": "true" if refit else None}
+    return [f"train.{name}={value}" for name, value in values.items() if value is not None]
 
 
 def _check(resume: bool, overwrite: bool, plot: Path | None) -> None:
@@ -148,15 +164,6 @@ def _read(data: str | None, reading: Reading, resumed: Path | None) -> Dataset:
     return RunFolder(resumed).dataset()
 
 
-def tell_before(output: Output, dataset: Dataset, config: RunConfig, folder: Path, hint: bool) -> None:
-    """What was read and, for a small table with the settings of a large one, which would do."""
-    from tangokg.cli.sources import tell
-
-    tell(output, dataset)
-    if hint and hasattr(config.settings, "dim"):
-        hint_smaller(output, dataset, folder)
-
-
 def fit_shown(
     output: Output, dataset: Dataset, config: RunConfig, out: Path | None, again: list[str], **options: Any
 ) -> Forecaster:
@@ -168,17 +175,17 @@ def fit_shown(
     if options.get("resume") and out is not None and not out.exists():
         output.say(f"There is no run in {out} yet: a new one begins.")
     elif hasattr(config.settings, "dim") and not options.get("resume"):
-        train = resolve(config, dataset).train
-        windows = "1 window" if train.batch_windows == 1 else f"{train.batch_windows} windows"
-        size = f"{train.batch_queries:,} questions" if train.batch_queries else windows
-        output.say(f"Steps of {size} at learning rate {train.learning_rate:g}.")
+        output.say(tell_settings(resolve(config, dataset)))
     try:
         with all_or_nothing(out, options.get("overwrite", False), output.say), Display(output.notes) as display:
             return fit(dataset, config, out=out, reporter=display, **options)
     except Interrupted as stop:
-        if out is not None:
-            stop.args = (f"{stop} Go on with:\n  {shlex.join(again)}",)
-        raise
+        text = str(stop)
+        if out is not None and stop.forecaster is not None:
+            text += f" The run in {out} is usable as it is; stopped early, it has no figures yet."
+        if out is not None and (stop.forecaster is not None or stop.checkpoint is not None):
+            text += f" Go on with:\n  {shlex.join(again)}"
+        raise Stopped(text, stop.status) from stop
 
 
 @contextmanager
@@ -192,8 +199,23 @@ def all_or_nothing(out: Path | None, overwrite: bool, say: Callable[[str], None]
     if out is None:
         yield
         return
+    from tangokg.train.locks import owning
+
     out = out.absolute()
     missing = [path for path in (out, *out.parents) if not path.exists()]
+    try:
+        with owning(out), _aside(out, overwrite, bool(missing), say):
+            yield
+    except BaseException:
+        for folder in missing[1:]:
+            with suppress(OSError):  # something has come to lie in it
+                folder.rmdir()
+        raise
+
+
+@contextmanager
+def _aside(out: Path, overwrite: bool, missing: bool, say: Callable[[str], None]) -> Iterator[None]:
+    """The run to replace aside, until the new one can be gone on with."""
     empty = out.is_dir() and not any(out.iterdir())
     aside = _set_aside(out, say) if overwrite and (out / "config.toml").exists() else None
     try:
@@ -205,9 +227,6 @@ def all_or_nothing(out: Path | None, overwrite: bool, say: Callable[[str], None]
             out.mkdir()
         if aside and not out.exists():
             aside.rename(out)
-        for folder in missing[1:]:
-            with suppress(OSError):  # something has come to lie in it
-                folder.rmdir()
         raise
     finally:
         if aside and aside.exists() and _can_go_on(out):
@@ -225,7 +244,7 @@ def _can_go_on(out: Path) -> bool:
     """Whether a run is here that has trained for a while."""
     from tangokg.train import RunFolder
 
-    return RunFolder(out).checkpoint.exists() or RunFolder(out).finished
+    return RunFolder(out).checkpoint.exists() or RunFolder(out).usable
 
 
 def _metrics(forecaster: Forecaster, out: Path) -> dict[str, Any]:
@@ -262,6 +281,7 @@ def _table(found: dict[str, Any], filters: tuple[str, ...]) -> Any:
         for name in filters
     ]
     title = f"{found['model']} on {found['dataset']}, seed {found['seed']}, {counted(found['epochs'], 'epoch')}"
+    title += f", NOT COMPARABLE: {found['not_comparable']}" if found.get("not_comparable") else ""
     return make_table(title, ("part", "model", "filter", *FIGURES, "queries"), rows, left=3)
 
 

@@ -133,6 +133,8 @@ def check(found: Any, where: str) -> dict[str, Any]:
         raise DataError(f"{where}: a result of form {schema!r}; this version reads form {SCHEMA}. {AGAIN}")
     if missing := [key for key in KEYS if key not in found]:
         raise DataError(f"{where}: a result of an older form, without {', '.join(missing)}. {AGAIN}")
+    if found.get("not_comparable"):
+        raise DataError(f"{where}: not comparable, so not kept: {found['not_comparable']}.")
     for part in ("valid", "test"):
         figures = [at(found, part, name, "mrr") for name in FILTERS] if part in found else []
         if not all(isinstance(mrr, int | float) and 0 <= mrr <= 100 for mrr in figures):
