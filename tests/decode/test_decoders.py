@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from conftest import equal
-from tangokg.decode import DECODERS, TuckER
+from tangokg.decode import DECODERS, ConvTransE, TuckER
 from tangokg.decode.decoders import _in_blocks, _one_by_one, grouped_product
 
 D, B, LABELS = 5, 17, 6
@@ -26,10 +26,25 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
     return h_s, h_rel, torch.randint(1, LABELS, (B,), generator=generator(3))  # the first label is not asked
 
 
+def convolved(decoder: ConvTransE, h_s: Tensor, h_r: Tensor) -> Tensor:
+    """ConvTransE's query vector (D,), one kernel entry after the other."""
+    maps = torch.zeros(decoder.CHANNELS, D, dtype=torch.float64)
+    for d in range(D):
+        for i, x in enumerate((h_s, h_r)):
+            for k in (-1, 0, 1):
+                if 0 <= d + k < D:
+                    maps[:, d] += decoder.kernel[:, i, k + 1] * x[d + k]
+    out = torch.relu(maps).flatten() @ decoder.linear
+    out = (out - out.mean()) / (out.var(unbiased=False) + decoder.norm.eps) ** 0.5
+    return torch.relu(out * decoder.norm.weight + decoder.norm.bias)
+
+
 def formula(name: str, decoder: torch.nn.Module, h_s: Tensor, h_rel: Tensor, r: Tensor) -> Tensor:
     """Query vectors in evaluation mode, from the sums of the docstrings."""
     if name == "distmult":
         return torch.stack([h_s[b] * h_rel[r[b]] for b in range(len(r))])
+    if isinstance(decoder, ConvTransE):
+        return torch.stack([convolved(decoder, h_s[b], h_rel[r[b]]) for b in range(len(r))])
     assert isinstance(decoder, TuckER)
 
     def norm(x: Tensor, layer: torch.nn.BatchNorm1d) -> Tensor:

@@ -107,8 +107,9 @@ def test_every_model_is_fitted_kept_and_loaded(model: str, tmp_path: Path) -> No
 def test_settings_by_keyword_are_the_models_or_those_of_training() -> None:
     data = make_dataset(1)
     config = quick(data, layers=3, learning_rate=0.5, clip=0, seed=7).config
-    assert config.settings == replace(MODELS["tango"].settings, dim=4, history=2, step_time=0.4, layers=3)
-    assert config.train == TrainSettings(1, -1, device="cpu", learning_rate=0.5, clip=0.0, batch_windows=2)
+    assert config.settings == replace(MODELS["tango"].settings, dim=4, width=32, history=2, step_time=0.4, layers=3)
+    own = {**MODELS["tango"].train, "epochs": 1}
+    assert config.train == TrainSettings(**own, budget=-1, device="cpu", learning_rate=0.5, clip=0.0, batch_windows=2)
     assert config.seed == 7
     train = TrainSettings(epochs=1, budget=9, device="cpu", learning_rate=0.1, batch_windows=3)
     whole = RunConfig("tango-distmult", TangoSettings("distmult", dim=3), train, seed=5)
@@ -125,7 +126,7 @@ def test_settings_by_keyword_are_the_models_or_those_of_training() -> None:
         ("tango", {"learning_rat": 3}, r"unknown setting 'learning_rat'. Did you mean learning_rate"),
         ("frequency", {"dim": 3}, r"unknown setting 'dim'.*Known: epochs"),
         ("tango", {"dim": "large"}, r"dim must be int, found 'large'"),
-        ("tango", {"epochs": 0}, r"epochs must be at least 1"),
+        ("tango", {"epochs": -1}, r"epochs must not be negative"),
         ("tangoo", {}, r"unknown model 'tangoo'. Did you mean tango"),
     ],
 )

@@ -15,7 +15,7 @@ from tangokg.history.pairs import PairScorer, PairSettings, ScoredPairs, best_of
 from tangokg.history.partners import Partners
 from tangokg.history.paths import Paths, PathSettings, Step
 from tangokg.history.statistics import count, statistics, time_code
-from tangokg.history.subjects import SubjectStream
+from tangokg.history.subjects import HEADS, SubjectStream
 from tangokg.snapshots.timeline import Timeline
 
 D, TARGET = 4, [4, 8]
@@ -122,7 +122,7 @@ def test_the_best_of_each_row_are_its_largest_values() -> None:
 def test_the_subject_stream_attends_by_the_formula() -> None:
     timeline = make_timeline(6)
     partners = partners_at(timeline, TARGET)
-    stream = SubjectStream(D, 4, 2, 2 * R, 0.0, generator()).double()
+    stream = SubjectStream(D, 4, 8, 2 * R, 0.0, generator()).double()
     for weight in (stream.out, stream.decay):
         torch.nn.init.normal_(weight, generator=generator())
     entities = torch.randn(N, D, dtype=torch.float64, generator=generator())
@@ -133,15 +133,15 @@ def test_the_subject_stream_attends_by_the_formula() -> None:
         for q in range(0, len(queries), 5):
             w, s, r = int(queries.window[q]), int(queries.s[q]), int(queries.r[q])
             t = float(partners.windows.t[w])
-            ask = (h_s[q] @ stream.query_state + stream.query_relation[r]).view(2, -1)
+            ask = (h_s[q] @ stream.query_state + stream.query_relation[r]).view(HEADS, -1)
             context = torch.zeros_like(ask)
-            weights, values = [torch.zeros(2, dtype=torch.float64)], [torch.zeros_like(ask)]  # "none of these"
+            weights, values = [torch.zeros(HEADS, dtype=torch.float64)], [torch.zeros_like(ask)]  # "none of these"
             for _, r_, o, at in past_events(timeline, TARGET[w], s, None, 4):
                 code = code_of(t, at)
                 key = entities[o] @ stream.key_entity + stream.key_relation[r_] + code @ stream.key_time
-                decay = stream.decay[r].view(2, -1) @ code
-                weights.append((ask * key.view(2, -1)).sum(1) / 32**0.5 + decay)
-                values.append((entities[o] @ stream.value_entity + stream.value_relation[r_]).view(2, -1))
+                decay = stream.decay[r].view(HEADS, -1) @ code
+                weights.append((ask * key.view(HEADS, -1)).sum(1) / 2**0.5 + decay)
+                values.append((entities[o] @ stream.value_entity + stream.value_relation[r_]).view(HEADS, -1))
             share = torch.stack(weights).softmax(0)  # (events + 1, heads)
             context = (share[..., None] * torch.stack(values)).sum(0).flatten()
             assert equal(found[q], context @ stream.out)

@@ -22,8 +22,8 @@ from tangokg.solve import GRADIENTS, SOLVERS
 from tangokg.train import Progress, RunConfig, RunFolder, TrainSettings, fit, loop
 
 SWITCHES: list[tuple[str, dict[str, Any]]] = [
-    ("flagship", {"ode": False, "best": 4, "hops": 2}),
-    ("flagship", {"decoder": "convtranse", "subject": 0, "compete": False}),
+    ("tango", {"ode": False, "hops": 2}),
+    ("tango", {"decoder": "tucker", "subject": False, "compete": False}),
     ("tango", {"ode": False}),
     ("tango", {"graphs": "other"}),
     ("tango", {"transition_of": "next"}),
@@ -44,7 +44,6 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
 ]
 SMALL = {
     "width": 8,
-    "rank": 4,
     "dim": 5,
     "history": 3,
     "step_time": 0.4,

@@ -163,7 +163,8 @@ def test_nothing_has_an_entry_for_each_subject_label_and_object(name: str) -> No
     s, label, o, t = (rng.integers(size, size=90) for size in (n, r, n, 9))
     timeline = build_timeline(Quadruples(s, label, o, t, names, Clock("step")))
     recipe = MODELS[name]
-    settings = replace(recipe.settings, dim=4) if hasattr(recipe.settings, "dim") else recipe.settings
+    small = {name: 8 for name in ("dim", "width") if hasattr(recipe.settings, name)}
+    settings = replace(recipe.settings, **small)
     model = recipe.build(settings, timeline, torch.Generator())
     model.settle(timeline)
     windows, queries = windows_at(timeline, torch.arange(1, 9)), queries_at(timeline, torch.arange(1, 9))

@@ -49,6 +49,16 @@ def rk4(f: Slope, z: Tensor, dt: float) -> Tensor:
 STEP = {"euler": euler, "midpoint": midpoint, "heun": heun, "rk4": rk4}
 
 
+def convtranse(decoder: Any, h_s: Tensor, h_r: Tensor) -> Tensor:
+    """Its query vectors, one product of kernel and position after the other."""
+    x = torch.nn.functional.pad(torch.stack([h_s, h_r], dim=1), (1, 1))  # (B, 2, D + 2)
+    dim = h_s.shape[1]
+    maps = sum(decoder.kernel[:, i, k, None] * x[:, i, None, k : k + dim] for i in (0, 1) for k in (0, 1, 2))
+    out = torch.relu(torch.as_tensor(maps)).flatten(1) @ decoder.linear  # (B, D)
+    out = (out - out.mean(1, keepdim=True)) / (out.var(1, unbiased=False, keepdim=True) + decoder.norm.eps).sqrt()
+    return torch.relu(out * decoder.norm.weight + decoder.norm.bias)
+
+
 @dataclass(frozen=True, eq=False)
 class Dense:
     """The twin: states (N, D) of one window, and the scores and the loss made of them in plain torch."""
@@ -99,6 +109,8 @@ class Dense:
         decoder: Any = self.model.decoder
         if self.model.settings.decoder == "distmult":
             return h_s * self.model.relations[r]
+        if self.model.settings.decoder == "convtranse":
+            return convtranse(decoder, h_s, self.model.relations[r])
         dim = h_s.shape[1]
         norms = decoder.norm_in, decoder.norm_out
         first, second = ((norm.weight, norm.bias) for norm in norms)
@@ -397,7 +409,7 @@ def test_evaluating_first_does_not_spoil_training() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"decoder": "tuker"}, "decoder 'tuker' is unknown; choose one of distmult, tucker"),
+        ({"decoder": "tuker"}, "decoder 'tuker' is unknown; choose one of distmult, tucker, convtranse"),
         ({"dim": -1}, "dim must be at least 1, or 0 for a size by rule, found -1"),
         ({"layers": 0}, "layers must be at least 1"),
         ({"history": 0}, "history must be at least 1"),

@@ -66,7 +66,7 @@ class ConvTransE(Decoder):
 
     .. math:: q = \mathrm{relu}(\mathrm{LN}(W \, \mathrm{relu}(\mathrm{conv}([h_s; h_r]))))
 
-    with ``CHANNELS`` kernels of width 3 over the D positions (docs/maths.md, row M47).
+    with ``CHANNELS`` kernels of width 3 over the D positions (docs/maths.md, row M56).
     """
 
     CHANNELS = 50

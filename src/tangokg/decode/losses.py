@@ -1,4 +1,4 @@
-"""Scores -> the loss of the answers (docs/maths.md, row M44)."""
+"""Scores -> the loss of the answers (docs/maths.md, row M54)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ def other_answers(timeline: Timeline, windows: Windows, queries: Queries) -> tup
 def filtered_cross_entropy(
     scores: Tensor, answer: Tensor, left_out: tuple[Tensor, Tensor], smoothing: float = 0.0
 ) -> Tensor:
-    r"""Mean cross-entropy of the answers among all candidates but those left out, with smoothed labels (row M44).
+    r"""Mean cross-entropy of the answers among all candidates but those left out (docs/maths.md, row M54).
 
     .. math:: \log \sum_{o \notin F} e^{x_o} - (1 - \epsilon) x_a - \epsilon \, \mathrm{mean}_{o \notin F} x_o
+
+    where :math:`\epsilon` smooths the labels.
     """
     row, o = left_out
     logits = scores.index_put((row, o), scores.new_tensor(-torch.inf))

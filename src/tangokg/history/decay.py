@@ -1,4 +1,4 @@
-"""Sums that decay with time: each is a linear ODE with jumps at the facts, solved in closed form (row M40)."""
+"""Sums that decay with time: linear ODEs with jumps at the facts, in closed form (docs/maths.md, row M49)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A score for each (query, partner): what happened between the two, who they are, and what is asked (row M42)."""
+"""A score for each (query, partner), from what happened between the two and who they are (docs/maths.md, row M51)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def draw_table(generator: torch.Generator, *shape: int, std: float) -> nn.Parame
 
 
 class PairScorer(nn.Module):
-    r"""What is known of s and o together (docs/maths.md, row M42).
+    r"""What is known of s and o together (docs/maths.md, row M51).
 
     Every partner is scored by the last events :math:`(r_i, \Delta_i)` of the pair, the latest first, by the statistics
     x of the fact (s, r, o) and of the meetings (s, any, o), and by the states of both:
@@ -138,7 +138,7 @@ def best_of(value: Tensor, row: Tensor, begin: Tensor, size: int) -> tuple[Tenso
     end = torch.cat([begin[1:], begin.new_tensor([len(value)])])
     place = begin[:, None] + torch.arange(size, device=value.device)  # (B, size)
     there = place < end[:, None]
-    return order[torch.where(there, place, 0)], there
+    return (order[torch.where(there, place, 0)] if len(value) else place), there
 
 
 class SecondLook(nn.Module):

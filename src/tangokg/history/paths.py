@@ -1,4 +1,4 @@
-"""Whom the partners of the subject met lately: candidates two and three steps away (docs/maths.md, row M48)."""
+"""Whom the partners of the subject met lately: candidates two and three steps away (docs/maths.md, row M53)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reached:
 
 
 class Paths(nn.Module):
-    r"""Messages from the best partners along their last events (docs/maths.md, row M48).
+    r"""Messages from the best partners along their last events (docs/maths.md, row M53).
 
     .. math::
         m_o = \frac{1}{\sqrt n} \sum_{(x, r', \Delta) \to o} m_x \odot \mathrm{gelu}(e_{r'} + T \psi(\Delta) + q_r),

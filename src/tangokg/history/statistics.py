@@ -1,4 +1,4 @@
-"""How often, how lately and how regularly a fact happened before a time, as numbers of moderate size (row M41)."""
+"""How often, how lately and how regularly a fact happened before a time (docs/maths.md, row M50)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the subject did lately, read with the question in mind: attention over its last events (row M43)."""
+"""Attention of a query over the last events of its subject (docs/maths.md, row M52)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tangokg.history.statistics import TIME_CODE, time_code
 from tangokg.masks import dropout
 from tangokg.snapshots.timeline import Timeline
 
+HEADS = 4  # of the attention
+
 
 def sort_subjects(timeline: Timeline) -> tuple[Tensor, Tensor]:
     """The edges of a timeline by subject, then time: their rows, and (s, j) of each as one ascending number."""
@@ -20,7 +22,7 @@ def sort_subjects(timeline: Timeline) -> tuple[Tensor, Tensor]:
 
 
 class SubjectStream(nn.Module):
-    r"""Attention of a query over the last events of its subject (docs/maths.md, row M43).
+    r"""Attention of a query over the last events of its subject (docs/maths.md, row M52).
 
     .. math::
         c = \sum_i \alpha_i (V e_{o_i} + v_{r_i}), \qquad
@@ -29,23 +31,22 @@ class SubjectStream(nn.Module):
     in several heads, beside a zero for "none of these"; ``W c`` is added to the subject's state before it is decoded.
     """
 
-    def __init__(self, dim: int, size: int, heads: int, num_labels: int, rate: float, generator: torch.Generator):
+    def __init__(self, dim: int, size: int, width: int, num_labels: int, rate: float, generator: torch.Generator):
         super().__init__()
-        self.size, self.heads, self.rate = size, heads, rate
+        self.size, self.rate = size, rate
 
         def table(*shape: int, std: float) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape).normal_(0.0, std, generator=generator))
 
-        inner = 32 * heads
-        self.query_relation = table(num_labels, inner, std=0.3)
-        self.query_state = table(dim, inner, std=dim**-0.5)
-        self.key_entity = table(dim, inner, std=dim**-0.5)
-        self.key_relation = table(num_labels, inner, std=0.3)
-        self.key_time = table(TIME_CODE, inner, std=0.3)
-        self.value_entity = table(dim, inner, std=dim**-0.5)
-        self.value_relation = table(num_labels, inner, std=0.1)
-        self.decay = nn.Parameter(torch.zeros(num_labels, heads * TIME_CODE))
-        self.out = nn.Parameter(torch.zeros(inner, dim))
+        self.query_relation = table(num_labels, width, std=0.3)
+        self.query_state = table(dim, width, std=dim**-0.5)
+        self.key_entity = table(dim, width, std=dim**-0.5)
+        self.key_relation = table(num_labels, width, std=0.3)
+        self.key_time = table(TIME_CODE, width, std=0.3)
+        self.value_entity = table(dim, width, std=dim**-0.5)
+        self.value_relation = table(num_labels, width, std=0.1)
+        self.decay = nn.Parameter(torch.zeros(num_labels, HEADS * TIME_CODE))
+        self.out = nn.Parameter(torch.zeros(width, dim))
 
     def forward(
         self, partners: Partners, h_s: Tensor, entities: Tensor, gap: float, generator: torch.Generator | None = None
@@ -63,15 +64,15 @@ class SubjectStream(nn.Module):
         age = (partners.windows.t.index_select(0, partners.window)[:, None] - timeline.t[j]) / gap
         code = time_code(age.to(entities.dtype))  # (U, S, 8)
         keys = embedding(o, entities @ self.key_entity) + partners.look_up(self.key_relation, r) + code @ self.key_time
-        values = embedding(o, entities @ self.value_entity) + partners.look_up(self.value_relation, r)  # (U, S, inner)
-        ask = h_s @ self.query_state + partners.look_up(self.query_relation, queries.r)  # (B, inner)
-        split = (len(queries), self.heads, -1)
-        keys = keys.index_select(0, partners.of).view(len(queries), self.size, self.heads, -1)
-        weight = torch.einsum("bhd,bshd->bhs", ask.view(split), keys) / 32**0.5
+        values = embedding(o, entities @ self.value_entity) + partners.look_up(self.value_relation, r)  # (U, S, width)
+        ask = h_s @ self.query_state + partners.look_up(self.query_relation, queries.r)  # (B, width)
+        split = (len(queries), HEADS, -1)
+        keys = keys.index_select(0, partners.of).view(len(queries), self.size, HEADS, -1)
+        weight = torch.einsum("bhd,bshd->bhs", ask.view(split), keys) / (ask.shape[1] / HEADS) ** 0.5
         decay = partners.look_up(self.decay, queries.r).view(*split[:2], -1)  # (B, heads, 8)
         decay = torch.einsum("bhc,bsc->bhs", decay, code.index_select(0, partners.of))
         weight = (weight + decay).masked_fill(~there.index_select(0, partners.of)[:, None], -torch.inf)
         weight = torch.cat([weight, torch.zeros_like(weight[..., :1])], dim=2).softmax(2)[..., :-1]
-        values = values.index_select(0, partners.of).view(len(queries), self.size, self.heads, -1)
-        context = torch.einsum("bhs,bshd->bhd", weight, values).flatten(1)  # (B, inner)
+        values = values.index_select(0, partners.of).view(len(queries), self.size, HEADS, -1)
+        context = torch.einsum("bhs,bshd->bhd", weight, values).flatten(1)  # (B, width)
         return dropout(context, self.rate, generator) @ self.out

@@ -45,11 +45,11 @@ class Recipe:
 
 MODELS: dict[str, Recipe] = {
     "tango": Recipe(
-        "TANGO with TuckER, logits for what was seen before, and newcomers in training: the default",
-        TangoSettings(decoder="tucker", dim=0, copying=True, newcomers=0.05),
-        Tango,
+        "TANGO's states beside the history of subject and candidate, streams and paths: the default",
+        FlagshipSettings(),
+        Flagship,
+        {"epochs": 0, "schedule": "cosine", "optimizer": "adamw", "weight_decay": 1e-3, "step_queries": 2_000},
     ),
-    "flagship": Recipe("states beside the history of pairs", FlagshipSettings(), Flagship),
     "tango-tucker": Recipe("TANGO with the paper's TuckER decoder", TangoSettings(decoder="tucker"), Tango),
     "tango-distmult": Recipe("TANGO with the paper's DistMult decoder", TangoSettings(decoder="distmult"), Tango),
     "tango-authors": Recipe(

@@ -1,4 +1,4 @@
-"""The default model: states of the neural ODE beside what happened between subject and candidate (row M45)."""
+"""The default model: states of the neural ODE beside the history of pairs (docs/maths.md, row M55)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from tangokg.decode.losses import filtered_cross_entropy, other_answers
+from tangokg.errors import ConfigError
 from tangokg.history.pairs import PairScorer, PairSettings, Scored
 from tangokg.history.partners import find_partners
 from tangokg.history.paths import Paths, PathSettings
 from tangokg.history.subjects import SubjectStream
+from tangokg.models.sizes import Size
 from tangokg.models.tango import Encoded, Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -21,49 +23,83 @@ from tangokg.snapshots.windows import Queries, Windows
 
 @dataclass(frozen=True)
 class FlagshipSettings(TangoSettings):
-    """Settings of the flagship: those of TANGO for its states, and those of the history."""
+    """Settings of the default model: those of TANGO for its states, and those of the history."""
 
+    ruled: ClassVar[tuple[str, ...]] = ("dim", "width")  # 0: by rule
+
+    decoder: str = "convtranse"
+    dim: int = 0  # D, size of entity and relation states; 0: by the number of facts and the device
+    dropout: float = 0.3
+    normalise: bool = True
     pairs: bool = True  # score the partners of the subject by what happened between both
-    width: int = 128  # of the pair scorer
-    rank: int = 64  # of the vector that a pair's last events add up to
+    width: int = 0  # of the pair scorer; its other sizes follow from it; 0: by the number of facts and the device
     stream: int = 10  # last events of a pair that are looked at one by one
-    subject: int = 64  # last events of the subject that the query attends to; 0: none
-    heads: int = 4  # of that attention
-    best: int = 64  # partners of a query that are looked at again
-    compete: bool = True  # whether these are compared with one another
-    hops: int = 0  # steps along paths beyond the partners
-    pair_dropout: float = 0.25
+    subject: bool = True  # whether a query attends to the last events of its subject
+    compete: bool = True  # whether the best partners of a query are compared with one another
+    hops: int = 1  # steps along paths beyond the partners, at most 2
+    pair_dropout: float = 0.25  # in the heads of the history
     smoothing: float = 0.1  # of the labels
     auxiliary: float = 0.3  # weight of the loss of the states' own scores
-    filtered: bool = True  # other true objects of (s, r, t) leave the loss
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width and (self.width < 8 or self.width % 8):
+            raise ConfigError(f"width must be a multiple of 8, or 0 for a size by rule, found {self.width}.")
+        if self.stream < 1:
+            raise ConfigError(f"stream must be at least 1, found {self.stream}.")
+        if not 0 <= self.hops <= 2:
+            raise ConfigError(f"hops must be 0, 1 or 2, found {self.hops}.")
+        if self.auxiliary < 0:
+            raise ConfigError(f"auxiliary must not be negative, found {self.auxiliary}.")
+        for name in ("pair_dropout", "smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
+
+    def by_rule(self, size: Size) -> dict[str, int]:
+        """Sizes of the states as in TANGO; a CPU has time for a narrow scorer alone."""
+        return super().by_rule(size) | {"width": 32 if size.device == "cpu" else 128}
+
+    def pair_settings(self) -> PairSettings:
+        half = self.width // 2
+        return PairSettings(self.width, half, self.stream, half, self.compete, self.pair_dropout)
+
+    def path_settings(self) -> PathSettings:
+        width = self.width
+        nodes, edges = (width // 4, width // 2), (width // 8, width // 16 or 1)
+        return PathSettings(self.hops, nodes, edges, width // 4, width // 2, self.pair_dropout)
 
 
 class Flagship(Tango):
-    r"""Log-intensities of several branches, added as intensities (docs/maths.md, row M45).
+    r"""Log-intensities of several branches, added as intensities (docs/maths.md, row M55).
 
     .. math:: x_o = \log\big(e^{S(o)} + \textstyle\sum_b e^{D_b(o)}\big)
 
     with the score S of the decoded states for every entity, and heads D for some of them.
     """
 
-    rows: ClassVar = Tango.rows
+    rows: ClassVar = Tango.rows | {
+        "pairs.event": "relation",
+        "pairs.asked": "relation",
+        "pairs.relation": "relation",
+        "pairs.weights": "relation",
+        "subject.query_relation": "relation",
+        "subject.key_relation": "relation",
+        "subject.value_relation": "relation",
+        "subject.decay": "relation",
+        **{f"paths.steps.{i}.{name}": "relation" for i in range(2) for name in ("event", "asked", "relation")},
+    }
     settings: FlagshipSettings
 
     def __init__(self, settings: FlagshipSettings, train: Timeline, generator: torch.Generator) -> None:
         super().__init__(settings, train, generator)
-        labels = 2 * train.num_relations
-        names = ("width", "rank", "stream", "best", "compete")
-        pair = PairSettings(**{name: getattr(settings, name) for name in names}, dropout=settings.pair_dropout)
-        self.pairs = PairScorer(pair, settings.dim, labels, generator) if settings.pairs else None
-        self.paths = None
-        if settings.hops:
-            path = PathSettings(hops=settings.hops, dropout=settings.pair_dropout)
-            self.paths = Paths(path, settings.dim, settings.width, labels, generator)
-        self.subject = (
-            SubjectStream(settings.dim, settings.subject, settings.heads, labels, settings.dropout, generator)
-            if settings.subject
-            else None
-        )
+        settings, labels = self.settings, 2 * train.num_relations  # sizes that were left to a rule are set now
+        dim, width = settings.dim, settings.width
+        self.pairs = PairScorer(settings.pair_settings(), dim, labels, generator) if settings.pairs else None
+        use_paths = settings.pairs and settings.hops > 0
+        self.paths = Paths(settings.path_settings(), dim, width, labels, generator) if use_paths else None
+        self.subject = None
+        if settings.subject:
+            self.subject = SubjectStream(dim, width // 2, width, labels, settings.dropout, generator)
 
     def branches(
         self, encoded: Encoded, queries: Queries, generator: torch.Generator | None
@@ -99,9 +135,7 @@ class Flagship(Tango):
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
         encoded = self.encode(timeline, windows, generator)
         scores, heads = self.branches(encoded, queries, generator)
-        left_out = queries.s[:0], queries.s[:0]
-        if self.settings.filtered:
-            left_out = other_answers(timeline, windows, queries)
+        left_out = other_answers(timeline, windows, queries)
         loss = filtered_cross_entropy(self.mix(scores, heads), queries.answer, left_out, self.settings.smoothing)
         if self.settings.auxiliary and heads:
             loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, queries.answer, left_out)

@@ -170,7 +170,7 @@ class Tango(Model):
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
             block = self._block(timeline, moving, new.key)
-        elif not self.settings.ode:
+        elif self.training and not self.settings.ode:
             block = empty_block(timeline, windows)
         elif captured := self._captured(timeline, moving, relations, generator):
             block = captured.build(moving)

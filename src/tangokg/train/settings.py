@@ -15,9 +15,9 @@ from tangokg.models import MODELS
 
 SCHEMA = 1  # of config.toml and the run folder around it
 DEVICES = ("auto", "cpu", "cuda")
-STEP_QUERIES = 10_000  # of a step on a GPU by rule (docs/decisions.md)
 STEP_SCORES = 2**29  # at most, of all its queries against all entities
 EPOCH_STEPS = 25  # at least
+RUN_STEPS, RUN_EPOCHS = 1_200, (8, 60)  # of a whole training by rule
 BUDGET = 420.0  # seconds by rule on a CPU: with reading and measuring, a model within ten minutes
 FEW_FACTS, FEW_RATE = 2_000, 0.01  # to train on, and the learning rate below
 NO_LIMIT = -1.0
@@ -31,14 +31,15 @@ PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
 class TrainSettings:
     """How weights are fitted; every model uses the same loop."""
 
-    epochs: int = 100  # at most
+    epochs: int = 100  # at most; 0: as many as make 1,200 steps, 8 to 60
     budget: float = 0.0  # seconds of training, over all sessions; 0: 7 minutes on a CPU, else no limit; -1: no limit
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
     learning_rate: float = 0.0  # of Adam; 0: 0.01 below 2,000 facts, 0.001 for steps of two windows, 0.002 for more
     schedule: str = "plateau"  # of the learning rate: plateau (see rate_decay), or cosine over all epochs
     warmup: float = 0.05  # share of all steps in which a cosine schedule rises to the learning rate
     rate_decay: float = 0.5  # factor of the learning rate after an epoch that is no better; not in the first (patience)
-    batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, up to 10,000 queries on a GPU
+    batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, as many as have step_queries on a GPU
+    step_queries: int = 10_000  # about so many questions in a step on a GPU, where batch_windows is left to the rule
     batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     optimizer: str = "adam"  # adam or adamw, which keeps the weight decay apart from the gradient
@@ -50,12 +51,12 @@ class TrainSettings:
     refit: bool = False  # then train again on all parts, for as many epochs as were best; for use, not for figures
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise ConfigError(f"epochs must be at least 1, found {self.epochs}.")
         for name in (
+            "epochs",
             "patience",
             "learning_rate",
             "batch_windows",
+            "step_queries",
             "batch_queries",
             "clip",
             "weight_decay",
@@ -83,15 +84,17 @@ def by_rule(train: TrainSettings, queries: int, snapshots: int, num_entities: in
     rate is larger for few facts, whose epochs have few steps.
     """
     each = max(1.0, queries / max(1, snapshots))  # queries of a window
-    most = min(STEP_QUERIES / each, snapshots / EPOCH_STEPS, STEP_SCORES / (each * max(1, num_entities)))
+    most = min(train.step_queries / each, snapshots / EPOCH_STEPS, STEP_SCORES / (each * max(1, num_entities)))
     windows = train.batch_windows or (2 if device_type == "cpu" else max(1, int(most)))
     usual = 1e-3 if windows <= 2 or train.batch_queries else 2e-3
     rate = train.learning_rate or (FEW_RATE if queries < 2 * FEW_FACTS else usual)
     budget = train.budget or (BUDGET if device_type == "cpu" else NO_LIMIT)
-    return replace(train, batch_windows=windows, learning_rate=rate, budget=budget)
+    steps = max(1, queries // train.batch_queries if train.batch_queries else snapshots // windows)  # of an epoch
+    epochs = train.epochs or min(max(RUN_STEPS // steps, RUN_EPOCHS[0]), RUN_EPOCHS[1])
+    return replace(train, epochs=epochs, batch_windows=windows, learning_rate=rate, budget=budget)
 
 
-RULED = ("batch_windows", "learning_rate", "budget")  # 0: by rule
+RULED = ("epochs", "batch_windows", "learning_rate", "budget")  # 0: by rule
 
 
 @dataclass(frozen=True)

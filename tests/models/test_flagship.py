@@ -1,0 +1,62 @@
+"""The default model: branches add up as intensities, and each of them can be left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from conftest import all_queries, equal, make_timeline
+from tangokg.errors import ConfigError
+from tangokg.models.flagship import Flagship, FlagshipSettings
+from tangokg.models.sizes import Size
+from tangokg.snapshots.windows import windows_at
+
+SMALL = FlagshipSettings(dim=5, width=8, dropout=0.0, pair_dropout=0.0, hops=2)
+
+
+def test_branches_add_up_as_intensities() -> None:
+    timeline = make_timeline(3)
+    model = Flagship(SMALL, timeline, torch.Generator().manual_seed(0)).double().eval()
+    windows, queries = windows_at(timeline, torch.tensor([4, 7])), all_queries(2)
+    with torch.no_grad():
+        encoded = model.encode(timeline, windows)
+        scores, heads = model.branches(encoded, queries, None)
+        assert len(heads) == 3, "pairs, and paths of two and of three steps"
+        total = scores.exp()
+        for row, o, value in heads:
+            assert len(torch.unique(row * timeline.num_entities + o)) == len(row)
+            total[row, o] += value.exp()
+        assert equal(model.score(encoded, queries), total.log())
+
+
+@pytest.mark.parametrize("left_out", [{"pairs": False}, {"subject": False}, {"hops": 0}, {"compete": False}])
+def test_a_branch_can_be_left_out(left_out: dict[str, Any]) -> None:
+    timeline = make_timeline(3)
+    windows, queries = windows_at(timeline, torch.tensor([4, 7])), all_queries(2)
+    model = Flagship(replace(SMALL, **left_out), timeline, torch.Generator().manual_seed(0)).double()
+    assert model(timeline, windows, queries, torch.Generator().manual_seed(0)).isfinite()
+
+
+def test_sizes_follow_from_facts_and_device() -> None:
+    size = Size(150_000, 300, 7_000, 200, "cuda")
+    assert FlagshipSettings().by_rule(size) == {"dim": 200, "width": 128}
+    assert FlagshipSettings().by_rule(replace(size, device="cpu")) == {"dim": 64, "width": 32}
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"width": 12}, "width must be a multiple of 8"),
+        ({"stream": 0}, "stream must be at least 1"),
+        ({"hops": 3}, "hops must be 0, 1 or 2"),
+        ({"auxiliary": -0.1}, "auxiliary must not be negative"),
+        ({"smoothing": 1.0}, r"smoothing must lie in \[0, 1\)"),
+        ({"pair_dropout": -0.5}, r"pair_dropout must lie in \[0, 1\)"),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        FlagshipSettings(**settings)
