@@ -28,8 +28,8 @@ def demo_config(seed: int = 0) -> RunConfig:
     from tangokg.train import make_config
 
     tables: dict[str, Any] = {
-        "settings": {"dim": 64, "dropout": 0.3, "newcomers": 0.1},
-        "train": {"epochs": 30, "patience": 6, "learning_rate": 0.003, "batch_windows": 4, "device": "cpu"},
+        "settings": {"dim": 32, "width": 16, "newcomers": 0.1},
+        "train": {"epochs": 8, "learning_rate": 0.005, "batch_windows": 4, "device": "cpu"},
     }
     return make_config("tango", tables, seed=seed)
 
