@@ -19,6 +19,9 @@ from tangokg.quads.registry import KNOWN, KnownFile, KnownSet, find, inspect, kn
 DATA = os.environ.get("TANGOKG_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="TANGOKG_DATA is not set")
 
+# The test part of ICEWS14 is not at hand; the others have a description of another form.
+UNDESCRIBED = ("ICEWS14", "ICEWS14-KE42", "retrosheet")
+
 TRAIN, TEST = b"0 0 1 0\n0 0 1 0\n1 0 2 24\n", b"3 1 3 48\n2 0 1 72\n"
 
 
@@ -27,10 +30,10 @@ def number(text: str) -> int:
 
 
 @needs_data
-@pytest.mark.parametrize("name", [name for name in KNOWN if name != "ICEWS14"])  # its test part is not at hand
+@pytest.mark.parametrize("name", [name for name in KNOWN if name not in UNDESCRIBED])
 def test_counts_equal_those_of_the_description(name: str) -> None:
     """The tables and sentences of the README beside the data, line by line, against what is read."""
-    readme = (Path(DATA or "") / "README.md").read_text(encoding="utf-8")
+    readme = (registry.data_folders()[0] / "README.md").read_text(encoding="utf-8")
     section = re.search(rf"^## {re.escape(name)} - .*?(?=^## |\Z)", readme, re.MULTILINE | re.DOTALL)
     assert section
     found = inspect(find(name))
@@ -145,7 +148,7 @@ def test_what_is_not_there_is_said_with_where_it_was_looked_for(toy: KnownSet, t
         find("x" * 5000)
     with pytest.raises(DataError, match="no benchmark folder"):
         find(tmp_path)
-    with pytest.raises(DataError, match="can be given for a table only"):
+    with pytest.raises(DataError, match=r"options for a table \(unit\) were given, and this is no file"):
         find("toy-1", unit="day")
 
 
@@ -158,7 +161,7 @@ def test_a_table_is_found_by_path_and_split(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_every_known_set_can_be_named_in_any_case_and_says_where_each_part_is_published(name: str) -> None:
+def test_every_known_set_can_be_named_in_any_case_and_says_whether_it_is_published(name: str) -> None:
     assert known_set(name.lower().replace("-", "_")) is KNOWN[name]
-    assert all(KNOWN[name].files[f"{part}.txt"].url for part, rows in KNOWN[name].rows.items() if rows)
+    assert KNOWN[name].published == (name not in ("ICEWS14-KE42", "retrosheet"))
     assert all(len(total) in (40, 64) for file in KNOWN[name].files.values() for total in file.sums)

@@ -236,8 +236,8 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "open quote": ('"s,r,o,t\na,b,c,1\n', r"events.csv: no table .* Is a quote left open\?"),
     "twice": ("s,r,o,t,s\na,b,c,1,2\n", r"events.csv: 2 columns are called 's'"),
     "no time": (
-        "s,r,o,when\na,b,c,1\n",
-        r"no column for the time. Found 's', 'r', 'o', 'when'; expected one called time",
+        "s,r,o,moment\na,b,c,1\n",
+        r"no column for the time. Found 's', 'r', 'o', 'moment'; expected one called time",
     ),
     "two": ("s,r,o,date,ts\na,b,c,1,1\n", r"columns 'date', 'ts' may each be the time"),
     "both": ("s,r,o,t,start,end\na,b,c,1,1,1\n", r"both 't' and 'start' may be the time of a fact. Say which"),

@@ -30,6 +30,7 @@ class Quadruples:
     vocab: Vocabulary
     clock: Clock
     exact: Floats | None = None
+    notes: tuple[str, ...] = ()  # what reading found or decided, for people
 
     def __len__(self) -> int:
         return len(self.t)

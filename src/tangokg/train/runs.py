@@ -55,9 +55,8 @@ class RunFolder:
     def create(self, dataset: Dataset, config: RunConfig, origin: Path | None = None) -> None:
         """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
         beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
-        clock = {"unit": dataset.clock.unit, "origin": dataset.clock.origin, "step": dataset.clock.step}
         data = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
-        tables = config.to_tables() | {"clock": clock, "data": data}
+        tables = config.to_tables() | {"clock": dataset.clock.to_dict(), "data": data}
         try:
             beside.checkpoint.parent.mkdir(parents=True)
             dataset.vocab.save(beside.path / "vocab")
