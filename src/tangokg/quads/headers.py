@@ -13,8 +13,14 @@ GDELT_WIDTHS = (57, 58, 61)
 
 
 def has_header(cells: Sequence[str]) -> bool:
-    """Whether the first line names columns: it has a known heading, or no cell that is a number or a date."""
-    return any(fold(cell) in HEADINGS for cell in cells) or not any(_is_time(cell) for cell in cells)
+    """Whether the first line names columns: by its known headings, or because no cell is a number or a date.
+
+    A name in the data may be a heading by chance, so one heading beside a date is not enough.
+    """
+    headings = sum(fold(cell) in HEADINGS for cell in cells)
+    if headings == 1:
+        return not any(_is_date(cell) for cell in cells)
+    return headings > 1 or not any(_is_time(cell) for cell in cells)
 
 
 def guess_roles(cells: Sequence[str], names: Sequence[str], relation: str | None) -> dict[str, str]:

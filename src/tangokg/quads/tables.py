@@ -26,6 +26,7 @@ from tangokg.quads.zones import find_zone
 
 __all__ = ["Source", "decode_text", "open_table", "read_bytes", "read_table"]
 
+TIMES = {"time", "start", "end"}  # roles
 COARSER = {"second": "hour", "minute": "hour", "hour": "day", "day": "month", "week": "month", "month": "year"}
 
 
@@ -80,10 +81,11 @@ def _choose(opened: Source, options: TableOptions) -> tuple[dict[str, str], tupl
         return find_columns(names, given, opened.place, options.relation), ()
     first = [str(column[0]).strip() for column in opened.table.columns]
     guessed = guess_roles(first, names, options.relation)
-    timed = {"time", "start", "end"}
-    for role, name in guessed.items():
-        if name not in given.values() and not (role in timed and timed & set(given)):
-            given.setdefault(role, name)
+    timed = TIMES & set(given)
+    free = {
+        role: name for role, name in guessed.items() if name not in given.values() and not (timed and role in TIMES)
+    }
+    given = free | given
     if not {"subject", "object"} <= set(given):
         raise DataError(
             f"{opened.place}: the first line, {', '.join(map(repr, first[:6]))}, holds a number or date and no known "

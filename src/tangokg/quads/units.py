@@ -14,7 +14,7 @@ from tangokg.quads.zones import find_zone, to_local
 
 FEW = 4  # distinct dates below which their spacing tells nothing
 FAR = 20  # years between lone rows and the rest
-MANY = 10  # rows at least, of which some can be lone
+MANY = 5  # rows at least, of which some can be lone
 LONE = 1000  # at most one in so many rows is lone, or a single one
 WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays")
 
