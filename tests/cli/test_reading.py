@@ -146,6 +146,17 @@ def test_lone_rows_stay_in_an_imported_folder(tmp_path: Path, capsys: pytest.Cap
     )
 
 
+def test_bad_rows_of_observed_facts_are_skipped_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, more = tmp_path / "run", tmp_path / "more.csv"
+    tk.fit(write_events(tmp_path / "events.csv"), "recurrence", out=run)
+    more.write_text("subject,relation,object,date\nBob,calls,Eve,2024-02-01\nBob,calls,,2024-02-02\n")
+    words = ["forecast", str(run), "Bob", "calls", "--observe", str(more)]
+    assert main(words) == 2
+    assert "more.csv:3: the object is empty" in capsys.readouterr().err
+    assert main([*words, "--skip-bad"]) == 0
+    assert "1 of 2 rows was left out" in capsys.readouterr().err
+
+
 # Questions with unknown names
 
 

@@ -286,6 +286,16 @@ def test_an_open_end_is_the_end_of_the_data(never: str, typed: bool) -> None:
     assert [facts.clock.format(float(t)) for t in facts.t[facts.s == 1]] == ["2002", "2003", "2004"]
 
 
+def test_an_end_decades_after_everything_else_is_open_and_reported() -> None:
+    starts = [f"{year}-01-01" for year in range(2000, 2010)]
+    ends = [f"{year}-06-01" for year in range(2001, 2010)] + ["2099-12-31"]
+    n = len(starts)
+    held = pa.table({"s": [f"s{i}" for i in range(n)], "r": ["r"] * n, "o": ["o"] * n, "start": starts, "end": ends})
+    facts = read_table(held, unit="year")
+    assert facts.clock.format(float(facts.t.max())) == "2009"
+    assert any("ends lie decades after everything else (table: row 10)" in note for note in facts.notes)
+
+
 # (g): other forms
 
 
@@ -320,4 +330,5 @@ def test_a_format_that_does_not_fit_is_a_bad_row_and_one_that_would_is_offered()
 def test_a_question_may_have_a_date_without_separators() -> None:
     clock = Clock("day", "2024-02-01")
     assert clock.parse("20240210") == clock.parse("2024-02-10") == 9
-    assert Clock("step").parse("20240210") == 20240210
+    assert clock.parse(20240210) == 9, "also as a number, as tables have it"
+    assert Clock("step").parse("20240210") == Clock("second", "2024-02-01").parse(20240210) == 20240210

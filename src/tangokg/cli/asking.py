@@ -84,7 +84,7 @@ def _columns_of(observe: list[Path], queries: Path | None, given: dict[str, str]
         return dict.fromkeys(files, given)
     from tangokg.quads.tables import open_table
 
-    found = {path: open_table(path).table.column_names for path in files}
+    found = {path: open_table(path, given.values()).table.column_names for path in files}
     for name in given.values():
         if not any(name in names for names in found.values()):
             raise UnknownName("column", name, {n for names in found.values() for n in names}, "No file has it.")
@@ -113,6 +113,8 @@ def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[s
         f"{counted(added, 'new fact')} of {path} {are} known now, with {names} and {relations}; "
         f"the run itself is as it was."
     )
+    for note in forecaster.dataset.after.notes if forecaster.dataset.after else ():
+        output.say(f"  note: {note}")
 
 
 def _tell_untrained(output: Output, forecaster: Forecaster) -> None:

@@ -24,7 +24,7 @@ def adapt(facts: Quadruples, vocab: Vocabulary, clock: Clock) -> Quadruples:
     relation = np.zeros(facts.vocab.num_relations, np.int64)
     relation[relations] = [relation_ids[name] for name in labels]
     t, exact = _times(facts, clock)
-    return Quadruples(entity[facts.s], relation[facts.r], entity[facts.o], t, grown, clock, exact)
+    return Quadruples(entity[facts.s], relation[facts.r], entity[facts.o], t, grown, clock, exact, facts.notes)
 
 
 def _times(facts: Quadruples, to: Clock) -> tuple[Ids, Floats | None]:

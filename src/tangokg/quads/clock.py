@@ -92,6 +92,13 @@ class Clock:
 
     def parse(self, value: str | int | float | date | datetime) -> float:
         """Steps since the origin, fractions included; with an origin, four or eight digits are a year or a date."""
+        if (
+            type(value) is int
+            and self.origin is not None
+            and self.unit in WHOLE_DAYS
+            and _COMPACT.fullmatch(str(value))
+        ):
+            value = str(value)  # so many steps nobody means
         if isinstance(value, str):
             text = value.strip()
             dated = self.origin is not None and (_YEAR_OR_MONTH.fullmatch(text) or _COMPACT.fullmatch(text))

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangokg.errors import DataError
-from tangokg.quads.badrows import Problem
+from tangokg.quads.badrows import Bools, Problem
 from tangokg.quads.clock import Clock
 from tangokg.quads.times import Moments
+from tangokg.quads.units import far_steps, lone
 
 MOST_FACTS = 50_000_000  # an expansion beyond this is taken for a mistake
 
@@ -43,6 +44,18 @@ def backwards(start: Moments, end: Moments, clock: Clock) -> list[Problem]:
             f"expected the same or a later time."
         ),
     )
+
+
+def far_ends(start: Moments, end: Moments, clock: Clock) -> Bools:
+    """Ends that lie decades after the last start and all other ends: nobody knows so far ahead."""
+    far = np.zeros(len(end.value), bool)
+    if clock.origin is None or end.missing.all():
+        return far
+    first, last = whole_steps(start, clock), whole_steps(end, clock)
+    times = np.unique(np.append(last[~end.missing], first[~lone(first, clock)].max()))
+    times = times[times >= first[~lone(first, clock)].max()]
+    gaps = np.flatnonzero(np.diff(times) >= far_steps(clock))
+    return far if not len(gaps) else ~end.missing & (last > times[gaps[0]])
 
 
 def expand_intervals(

@@ -9,13 +9,13 @@ from typing import Any, Unpack
 import numpy as np
 
 from tangokg.errors import DataError
-from tangokg.quads.badrows import Problem, first_reports, good_rows, omission, refusal
+from tangokg.quads.badrows import Bools, Problem, first_reports, good_rows, omission, refusal
 from tangokg.quads.cells import Style
 from tangokg.quads.clock import Clock
 from tangokg.quads.columns import YEARS, find_columns, fold
 from tangokg.quads.files import Source, decode_text, open_table, read_bytes
 from tangokg.quads.headers import guess_roles
-from tangokg.quads.intervals import backwards, check_kinds, exact_steps, expand_intervals, whole_steps
+from tangokg.quads.intervals import backwards, check_kinds, exact_steps, expand_intervals, far_ends, whole_steps
 from tangokg.quads.names import Names, as_text, number_names, read_names
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.times import Moments, read_ends, read_moments
@@ -141,7 +141,9 @@ def _facts(
     t, exact = whole_steps(start, clock), exact_steps(start, clock)
     notes += (*times.notes, *_lone_note(opened, t, clock))
     if end is not None:
-        row, t = _expand(opened, start, end, clock)
+        far = far_ends(start, end, clock)
+        notes += _far_note(opened, far)
+        row, t = _expand(opened, start, replace(end, missing=end.missing | far), clock)
         s, r, o = s[row], r[row], o[row]
         exact = np.maximum(t, exact[row])  # an interval begins inside its first step
         notes += _expansion_note(len(opened.table), len(t), clock)
@@ -156,6 +158,15 @@ def _expand(opened: Source, start: Moments, end: Moments, clock: Clock) -> tuple
         return expand_intervals(start, end, clock, int(pooled[~lone(pooled, clock)].max()))
     except DataError as error:
         raise DataError(f"{opened.place}: {error}") from None
+
+
+def _far_note(opened: Source, far: Bools) -> tuple[str, ...]:
+    """The rows whose end lies decades after all else."""
+    rows = np.flatnonzero(far)
+    if not len(rows):
+        return ()
+    told = ", ".join(opened.locate(int(row)) for row in rows[:3]) + (", ..." if len(rows) > 3 else "")
+    return (f"{len(rows):,} ends lie decades after everything else ({told}): they are taken as open",)
 
 
 def _expansion_note(rows: int, facts: int, clock: Clock) -> tuple[str, ...]:
