@@ -75,6 +75,12 @@ def test_lines_after_rows_of_another_length_are_counted_right(tmp_path: Path) ->
         read_table(path)
 
 
+def test_bad_rows_are_told_in_the_order_of_their_lines(tmp_path: Path) -> None:
+    path = write(tmp_path, HEAD + "a,r,b,soon\n" + GOOD + "a,r\n,r,b,2024-01-01\n")
+    with pytest.raises(DataError, match=r"(?s)events.csv:2: time.*events.csv:12: 2 cells.*events.csv:13: the subject"):
+        read_table(path)
+
+
 def test_a_table_of_bad_rows_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="2 of 2 rows cannot be used"):
         read_table(write(tmp_path, HEAD + "a,r,b,soon\na,r,,2024-01-01\n"), skip_bad=True)

@@ -158,7 +158,7 @@ SHARED = {
 }
 MOVED = {
     "earlier": ([0, 24, 24, 24], [48], "2 facts were moved from valid to train"),
-    "later": ([0], [24, 24, 24, 48], "1 facts were moved from train to valid"),
+    "later": ([0], [24, 24, 24, 48], "1 fact was moved from train to valid"),
 }
 
 

@@ -82,7 +82,7 @@ CARRIERS: dict[str, Callable[[pa.Table, Path], Any]] = {
 def test_every_carrier_gives_back_the_facts_in_time_order(
     carrier: str, tmp_path: Path, facts: list[tuple[str, str, str, date]]
 ) -> None:
-    read = read_table(CARRIERS[carrier](frame(facts), tmp_path / "events"))
+    read = read_table(CARRIERS[carrier](frame(facts), tmp_path / "events"), unit="day")
     assert named(read) == [(s, r, o, t.isoformat()) for s, r, o, t in sorted(facts, key=lambda fact: fact[3])]
     assert read.clock == Clock("day", min(fact[3] for fact in facts).isoformat())
     assert read.vocab.entities == tuple(dict.fromkeys([*(f[0] for f in facts), *(f[2] for f in facts)]))

@@ -254,9 +254,11 @@ def test_a_row_decades_away_is_kept_reported_and_decides_nothing(tmp_path: Path,
     assert all(part.clock.format(float(part.t[-1])) < "2021" for part in (by_date.train, by_date.valid, by_date.test))
 
 
-def test_a_lone_row_does_not_decide_the_unit() -> None:
+def test_a_lone_row_does_not_decide_the_unit_and_is_reported_with_its_own_date() -> None:
     mondays = series(date(2024, 1, 1), 20, weeks=1)
-    assert read_table(table([*mondays, date(1950, 5, 5)])).clock.unit == "week"
+    facts = read_table(table([*mondays, date(1950, 5, 5)]))
+    assert facts.clock.unit == "week"
+    assert any("table: row 21 (1950-05-05)" in note for note in facts.notes)
 
 
 def test_long_histories_with_gaps_have_no_lone_rows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -13,6 +14,8 @@ from tangokg.errors import DataError
 
 SHOWN = 5  # bad rows that a message tells
 REMEDY = "--skip-bad (in Python skip_bad=True)"
+
+_LINE = re.compile(r":([0-9]+): ")
 
 Bools = NDArray[np.bool_]
 Locate = Callable[[int], str]
@@ -53,12 +56,16 @@ def first_reports(problems: Sequence[Problem], locate: Locate) -> list[str]:
 def refusal(reports: Sequence[str], count: int, total: int, remedy: str = REMEDY, rows: str = "rows") -> DataError:
     """The error that tells ``count`` bad rows of ``total``, by the ``reports`` of the first."""
     if count == 1:
-        return DataError(f"{reports[0]} To go on without it: {remedy}.")
+        return DataError(f"{reports[0]} To go on without it: {remedy}." if total > 1 else reports[0])
     listed = "".join(f"\n  {report}" for report in reports[:SHOWN])
     more = "\n  ..." if count > len(reports[:SHOWN]) else ""
-    return DataError(
-        f"{count:,} of {total:,} {rows} cannot be used:{listed}{more}\nCorrect them, or go on without them: {remedy}."
-    )
+    without = f", or go on without them: {remedy}" if count < total else ""
+    return DataError(f"{count:,} of {total:,} {rows} cannot be used:{listed}{more}\nCorrect them{without}.")
+
+
+def in_line_order(reports: Sequence[str]) -> list[str]:
+    """Reports sorted by the line that they name."""
+    return sorted(reports, key=lambda report: int(found[1]) if (found := _LINE.search(report)) else 0)
 
 
 def omission(reports: Sequence[str], count: int, total: int) -> str:

@@ -225,9 +225,10 @@ def _settle(parts: list[Quadruples], overlap: str | None) -> tuple[list[Quadrupl
             raise DataError(_out_of_order(parts[i], parts[j], PARTS[i], PARTS[j]))
         of, to = (j, i) if overlap == "earlier" else (i, j)
         moved = parts[of].t == shared
+        count = "1 fact was" if moved.sum() == 1 else f"{int(moved.sum()):,} facts were"
         notes.append(
             f"the step {parts[i].clock.format(float(shared))} stood in {PARTS[i]} and {PARTS[j]}: "
-            f"{int(moved.sum()):,} facts were moved from {PARTS[of]} to {PARTS[to]} (--overlap {overlap})"
+            f"{count} moved from {PARTS[of]} to {PARTS[to]} (--overlap {overlap})"
         )
         parts[to] = in_time_order(concatenate([parts[to], parts[of].select(moved)]))
         parts[of] = parts[of].select(~moved)

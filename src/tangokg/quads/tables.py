@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tangokg.errors import DataError
-from tangokg.quads.badrows import Bools, Problem, first_reports, good_rows, omission, refusal
+from tangokg.quads.badrows import Bools, Problem, first_reports, good_rows, in_line_order, omission, refusal
 from tangokg.quads.cells import Style
 from tangokg.quads.clock import Clock
 from tangokg.quads.columns import YEARS, find_columns, fold
@@ -20,7 +20,7 @@ from tangokg.quads.names import Names, as_text, number_names, read_names
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.times import Moments, read_ends, read_moments
 from tangokg.quads.units import choose_clock, lone
-from tangokg.quads.values import Ids, Quadruples, exact_or_none, in_time_order
+from tangokg.quads.values import Floats, Ids, Quadruples, exact_or_none, in_time_order
 from tangokg.quads.vocabulary import Vocabulary
 from tangokg.quads.zones import find_zone
 
@@ -64,7 +64,7 @@ def read_table(source: Any, **keywords: Unpack[TableKeywords]) -> Quadruples:
     problems += times.problems
     good = good_rows(problems, len(opened.table))
     if not good.all() or opened.bad:
-        reports = [*opened.bad, *first_reports(problems, opened.locate)]
+        reports = in_line_order([*opened.bad, *first_reports(problems, opened.locate)])
         count = total - int(good.sum())
         if not options.skip_bad or count == total:
             raise refusal(reports, count, total)
@@ -139,7 +139,7 @@ def _facts(
         (r,), relations = number_names([named["relation"]])
     clock, start, end = times.clock, times.start, times.end
     t, exact = whole_steps(start, clock), exact_steps(start, clock)
-    notes += (*times.notes, *_lone_note(opened, t, clock))
+    notes += (*times.notes, *_lone_note(opened, exact, clock))
     if end is not None:
         far = far_ends(start, end, clock)
         notes += _far_note(opened, far)
@@ -178,12 +178,12 @@ def _expansion_note(rows: int, facts: int, clock: Clock) -> tuple[str, ...]:
     return (told + (f"; a coarser unit makes fewer: --unit {fewer}" if fewer else ""),)
 
 
-def _lone_note(opened: Source, t: Ids, clock: Clock) -> tuple[str, ...]:
+def _lone_note(opened: Source, exact: Floats, clock: Clock) -> tuple[str, ...]:
     """The rows that stand alone, decades from the rest, with their lines."""
-    rows = np.flatnonzero(lone(t, clock))
+    rows = np.flatnonzero(lone(np.floor(exact).astype(np.int64), clock))
     if not len(rows):
         return ()
-    told = ", ".join(f"{opened.locate(int(row))} ({clock.format(float(t[row]))})" for row in rows[:3])
+    told = ", ".join(f"{opened.locate(int(row))} ({clock.format(float(exact[row]))})" for row in rows[:3])
     more = f" and {len(rows) - 3:,} more" if len(rows) > 3 else ""
     stands, is_kept = ("row stands", "it is") if len(rows) == 1 else ("rows stand", "they are")
     return (
