@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
@@ -324,11 +325,43 @@ def damaged_tables(draw: st.DrawFn) -> bytes:
     return draw(st.sampled_from([data, data, data, packed, packed[: draw(st.integers(1, 200))]]))
 
 
+@st.composite
+def damaged_json(draw: st.DrawFn) -> bytes:
+    """JSON lines with cells of any kind, some missing, and lines that are no objects."""
+    cell = (
+        st.sampled_from(["Iran", "7", "2014-01-01", ""])
+        | CELLS
+        | st.none()
+        | st.integers()
+        | st.floats()
+        | st.booleans()
+    )
+    row = st.fixed_dictionaries(
+        {"s": cell, "r": cell, "o": cell}, optional={"t": cell, "x": st.lists(cell, max_size=2)}
+    )
+    lines = draw(st.lists(row.map(json.dumps) | st.text(max_size=9), max_size=6))
+    return ('{"s": "a", "r": "b", "o": "c", "t": "2014-01-01"}\n' + "\n".join(lines)).encode("utf-8", "surrogatepass")
+
+
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(data=damaged_tables() | st.binary(max_size=60), unit=st.sampled_from([None, "year", "hour", "step"]))
-def test_damaged_tables_end_in_facts_or_in_our_error(tmp_path: Path, data: bytes, unit: str | None) -> None:
+@given(
+    data=damaged_tables() | damaged_json() | st.binary(max_size=60),
+    unit=st.sampled_from([None, "year", "hour", "step"]),
+    options=st.fixed_dictionaries(
+        {},
+        optional={
+            "skip_bad": st.booleans(),
+            "timezone": st.sampled_from(["UTC", "Asia/Tokyo"]),
+            "date_format": st.sampled_from(["%Y-%m-%d", "unix"]),
+            "relation": st.just("meets"),
+        },
+    ),
+)
+def test_damaged_tables_end_in_facts_or_in_our_error(
+    tmp_path: Path, data: bytes, unit: str | None, options: dict[str, Any]
+) -> None:
     try:
-        facts = read_text(tmp_path, data, unit=unit)
+        facts = read_text(tmp_path, data, unit=unit, **options)
     except TangoError:
         return
     assert len(facts) > 0
