@@ -27,6 +27,8 @@ LENGTHS = {
 # A week is floored from days: numpy's own weeks begin on Thursdays.
 RESOLUTIONS = {"second": "s", "minute": "m", "hour": "h", "day": "D", "week": "D", "month": "M", "year": "Y"}
 
+FINE = 0.5  # microseconds between neighbouring floats up to which a time is told to a microsecond
+
 EXPECTED = "an ISO date or datetime such as 2014-11-26 or 2014-11-26T18:30, a month 2014-11 or a year 2014"
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
@@ -93,7 +95,7 @@ class Clock:
         moment = self._moment(float(t))
         if whole and self.unit in ("month", "year"):
             return moment.isoformat()[: 7 if self.unit == "month" else 4]
-        if whole and self.unit in ("day", "week"):
+        if self.unit in ("day", "week", "month", "year") and moment.time() == time():
             return moment.date().isoformat()
         return moment.isoformat()
 
@@ -104,6 +106,33 @@ class Clock:
             np.int64
         )
         return count // 7 if self.unit == "week" else count
+
+    def exact(self, moments: NDArray[np.datetime64]) -> NDArray[np.float64]:
+        """Steps since the origin with their fractions, for an array of ``datetime64``."""
+        t = self.steps(moments)
+        begin = self._edges(t)
+        share = (moments.astype("datetime64[us]") - begin) / (self._edges(t + 1) - begin)
+        result: NDArray[np.float64] = np.minimum(t + share, np.nextafter(t + 1.0, t))
+        return result
+
+    def moments(self, t: NDArray[np.float64]) -> NDArray[np.datetime64]:
+        """The moments of ``t`` in an array of ``datetime64[us]``: what :meth:`exact` undoes."""
+        step = np.floor(t).astype(np.int64)
+        begin = self._edges(step)
+        length = (self._edges(step + 1) - begin).astype(np.int64)
+        elapsed = (t - step) * length
+        coarse = np.spacing(np.abs(t)) * length > FINE
+        result: NDArray[np.datetime64] = begin + np.where(
+            coarse, np.rint(elapsed / 1000) * 1000, np.rint(elapsed)
+        ).astype("timedelta64[us]")
+        return result
+
+    def _edges(self, step: NDArray[np.int64]) -> NDArray[np.datetime64]:
+        """The first moment of each step, as ``datetime64[us]``."""
+        resolution = RESOLUTIONS[self.unit]
+        start = np.datetime64(self._start).astype(f"datetime64[{resolution}]")
+        edges: NDArray[np.datetime64] = (start + step * (7 if self.unit == "week" else 1)).astype("datetime64[us]")
+        return edges
 
     def _finite(self, value: float) -> float:
         try:
@@ -128,12 +157,20 @@ class Clock:
     def _moment(self, t: float) -> datetime:
         try:
             if self.unit in LENGTHS:
-                return self._start + t * LENGTHS[self.unit]
+                return self._start + _rounded(t, t, LENGTHS[self.unit])
             months = floor(t) * (12 if self.unit == "year" else 1) + self._start.month - 1
             midnight = datetime(self._start.year + months // 12, months % 12 + 1, 1)
-            return midnight + (t - floor(t)) * timedelta(days=self._days(midnight))
+            return midnight + _rounded(t - floor(t), t, timedelta(days=self._days(midnight)))
         except (OverflowError, ValueError):
             raise DataError(f"time {t} ({self.unit}s since {self.origin}) lies outside the years 1 to 9999.") from None
+
+
+def _rounded(share: float, t: float, length: timedelta) -> timedelta:
+    """``share`` steps of ``length``, to a millisecond where the float ``t`` resolves no microseconds."""
+    elapsed = share * length
+    if np.spacing(abs(t)) * (length / timedelta(microseconds=1)) <= FINE:
+        return elapsed
+    return timedelta(milliseconds=round(elapsed / timedelta(milliseconds=1)))
 
 
 def as_datetime(value: str | date | datetime) -> datetime:

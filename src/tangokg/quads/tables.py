@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from tangokg.errors import DataError
 from tangokg.quads.columns import find_columns
-from tangokg.quads.times import clock_for, expand_intervals, read_ends, read_moments, whole_steps
-from tangokg.quads.values import Ids, Quadruples, in_time_order
+from tangokg.quads.times import clock_for, exact_steps, expand_intervals, read_ends, read_moments, whole_steps
+from tangokg.quads.values import Ids, Quadruples, exact_or_none, in_time_order
 from tangokg.quads.vocabulary import Vocabulary
 
 KNOWN_FORMATS = {b"%PDF": "a PDF", b"PK\x03\x04": "a zip archive or an Excel workbook", b"\x89PNG": "an image"}
@@ -61,12 +61,14 @@ def read_table(source: Any, *, columns: Mapping[str, str] | None = None, unit: s
         moments = read_moments(_plain(opened, chosen["time"]), "time", opened.locate)
         clock = clock_for(moments, unit)
         t = whole_steps(moments, clock)
+        exact = exact_steps(moments, clock)
     else:
         start, end = read_ends(_plain(opened, chosen["start"]), _plain(opened, chosen["end"]), opened.locate)
         clock = clock_for(start, unit)
         row, t = expand_intervals(start, end, clock, opened.locate)
         s, r, o = s[row], r[row], o[row]
-    return in_time_order(Quadruples(s, r, o, t, vocab, clock))
+        exact = np.maximum(t, exact_steps(start, clock)[row])  # an interval begins inside its first step
+    return in_time_order(Quadruples(s, r, o, t, vocab, clock, exact_or_none(exact, t)))
 
 
 def _encode(opened: Source, chosen: Mapping[str, str], roles: tuple[str, ...]) -> tuple[list[Ids], tuple[str, ...]]:

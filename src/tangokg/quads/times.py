@@ -167,6 +167,11 @@ def whole_steps(moments: Moments, clock: Clock) -> NDArray[np.int64]:
     return clock.steps(moments.value) if moments.dated else moments.value.astype(np.int64, copy=False)
 
 
+def exact_steps(moments: Moments, clock: Clock) -> NDArray[np.float64]:
+    """Steps of ``clock`` with their fractions."""
+    return clock.exact(moments.value) if moments.dated else moments.value.astype(np.float64)
+
+
 def expand_intervals(
     start: Moments, end: Moments, clock: Clock, locate: Locate
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

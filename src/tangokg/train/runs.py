@@ -168,8 +168,9 @@ def _facts_file(dataset: Dataset) -> bytes:
     facts = dataset.facts
     columns = {c: getattr(facts, c) for c in "srot"}
     part = np.concatenate([np.full(len(part), PARTS.index(name), np.int8) for name, part in dataset.parts.items()])
+    exact = {} if facts.exact is None else {"exact": facts.exact}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns | {"part": part}), sink)
+    pq.write_table(pa.table(columns | {"part": part} | exact), sink)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
@@ -177,9 +178,13 @@ def _read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Datas
     try:
         table = pq.read_table(path)
         s, r, o, t, part = (table.column(c).to_numpy().astype(np.int64) for c in ("s", "r", "o", "t", "part"))
+        timed = "exact" in table.column_names  # not in runs of older versions, nor where all facts lie on steps
+        exact = table.column("exact").to_numpy().astype(np.float64) if timed else None
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path}: damaged or not of this form ({error}).") from None
-    facts = Quadruples(s, r, o, t, vocab, clock)
+    if exact is not None and not ((t <= exact) & (exact < t + 1)).all():
+        raise RunError(f"{path}: a moment lies outside the step of its fact; the run folder is damaged.")
+    facts = Quadruples(s, r, o, t, vocab, clock, exact)
     sizes = (("a subject", facts.s, vocab.num_entities), ("an object", facts.o, vocab.num_entities))
     for kind, ids, size in (*sizes, ("a relation", facts.r, vocab.num_relations)):
         if len(ids) and not 0 <= ids.min() <= ids.max() < size:
