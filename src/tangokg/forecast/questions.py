@@ -8,7 +8,6 @@ from datetime import date, datetime
 import numpy as np
 
 from tangokg.errors import DataError
-from tangokg.quads.units import lone
 from tangokg.quads.values import Quadruples
 
 UNKNOWN = "?"  # how people write what is asked for
@@ -53,7 +52,7 @@ def make_question(
 def place(facts: Quadruples, at: When) -> float:
     """The time asked for, in steps; None is one usual gap after the last fact. It must lie after the first fact."""
     if at is None:
-        times = np.unique(facts.t[~lone(facts.t, facts.clock)])
+        times = np.unique(facts.usual.t)
         return float(times[-1] + (np.median(np.diff(times)) if len(times) > 1 else 1))
     t = facts.clock.parse(at)
     if not t > facts.t.min():

@@ -24,7 +24,7 @@ def split(facts: Quadruples, train: float = 0.8, valid: float = 0.1, *, name: st
         )
     if len(facts) == 0:
         raise DataError("there are no facts to split: the training part would be empty.")
-    times, counts = distinct_counts(facts.t[~lone(facts.t, facts.clock)])
+    times, counts = distinct_counts(facts.usual.t)
     share = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])  # of the facts before each border
     testing = int(train + valid < 1 - 1e-9)
     first = min(max(_nearest(share, train), 1), max(1, len(times) - testing - int(valid > 0)))
@@ -44,7 +44,7 @@ def split_at(
     first, second = facts.clock.parse(valid_from), facts.clock.parse(test_from)
     if second < first:
         raise DataError(f"the test part would begin at {test_from}, before the validation part at {valid_from}.")
-    if not (facts.t[~lone(facts.t, facts.clock)] < first).any():
+    if not (facts.usual.t < first).any():
         raise DataError(f"no fact lies before {valid_from}: the training part would be empty. Take a later date.")
     return _cut(facts, first, second, name)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangokg.quads.clock import Clock
+from tangokg.quads.units import lone
 from tangokg.quads.vocabulary import Vocabulary
 
 Ids = NDArray[np.int64]
@@ -44,6 +45,12 @@ class Quadruples:
         """The facts at ``rows`` (a mask or positions), with the same names and clock."""
         exact = None if self.exact is None else self.exact[rows]
         return replace(self, s=self.s[rows], r=self.r[rows], o=self.o[rows], t=self.t[rows], exact=exact)
+
+    @property
+    def usual(self) -> Quadruples:
+        """Without the facts that stand alone, decades from the rest: what says where the data begin and end."""
+        alone = lone(self.t, self.clock)
+        return self.select(~alone) if alone.any() else self
 
     @property
     def moments(self) -> Floats:
