@@ -207,6 +207,12 @@ def test_the_unit_follows_from_the_spacing_and_the_reason_is_said(case: str) -> 
     assert read_table(table(times), unit="day").clock.unit == "day"
 
 
+def test_one_time_of_day_for_all_does_not_hide_the_spacing() -> None:
+    noons = [f"{day}T12:00" for day in series(DAY, 8, weeks=1)]
+    assert read_table(table(noons)).clock.unit == "week"
+    assert read_table(table([*noons[:-1], f"{noons[-1][:10]}T13:00"])).clock.unit == "day"
+
+
 @pytest.mark.parametrize(
     ("text", "unit"), [("2024-02", "month"), ("2024-Q1", "quarter"), ("Q1 2024", "quarter"), ("2024-W06", "week")]
 )

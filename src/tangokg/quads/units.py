@@ -42,7 +42,7 @@ def choose_clock(moments: Moments, unit: str | None, timezone: str) -> tuple[Clo
 def spacing(local: NDArray[np.datetime64]) -> tuple[str, str]:
     """The unit that dates are spaced by, and why."""
     days = local.astype("datetime64[D]")
-    if (local != days).any():
+    if ((local - days) != (local[0] - days[0])).any():
         return "day", "there are times of day"
     dates = distinct_counts(days.astype(np.int64))[0].astype("datetime64[D]")
     if len(dates) < FEW:
