@@ -76,6 +76,9 @@ def test_import_makes_a_folder_that_is_read_as_the_same_facts(
     assert np.array_equal(np.diff(times), np.ones(4))
     assert len(again.facts) == 13
     assert [path.name for path in folder.parent.iterdir()] == ["terms"]
+    assert main(["data", "inspect", str(terms), "--unit", "month"]) == 2, "numbers are not relabelled"
+    capsys.readouterr()
+    terms.write_text("subject,relation,object,start,end\nA,rules,B,2000-01,2004-01\nB,rules,C,2003-01,\n")
     assert main(["data", "inspect", str(terms), "--unit", "month"]) == 0
     assert "one for each month; a coarser unit makes fewer: --unit year" in capsys.readouterr().err
     assert main(["data", "import", str(terms), str(folder), "--unit", "year"]) == 2

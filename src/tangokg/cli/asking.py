@@ -19,6 +19,7 @@ from tangokg.cli.options import (
     QueriesFile,
     Relation,
     Run,
+    SkipBad,
     Subject,
     Top,
     parse_columns,
@@ -45,6 +46,7 @@ def forecast(
     column: Columns = None,
     queries: QueriesFile = None,
     out: AnswersFile = None,
+    skip_bad: SkipBad = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -57,14 +59,16 @@ def forecast(
     forecaster = load(run, place)
     columns = _columns_of([*(observe or [])], queries, parse_columns(column))
     for path in observe or []:
-        _observe(output, forecaster, path, columns[path])
+        _observe(output, forecaster, path, columns[path], skip_bad)
     if observe:
         _tell_untrained(output, forecaster)
     if queries is not None:
         from tangokg.forecast.tables import open_questions
 
         questions = open_questions(queries, columns[queries])
-        _write(output, forecaster.forecast_table(questions, at=at, top=top), out, as_json)
+        answers = forecaster.forecast_table(questions, at=at, top=top, skip_bad=skip_bad)
+        _tell_skipped(output, len(questions.table), answers)
+        _write(output, answers, out, as_json)
         return
     answer = forecaster.forecast(subject, relation, object, at=at, top=top)
     if as_json:
@@ -80,19 +84,27 @@ def _columns_of(observe: list[Path], queries: Path | None, given: dict[str, str]
         return dict.fromkeys(files, given)
     from tangokg.quads.tables import open_table
 
-    found = {path: open_table(path).table.column_names for path in files}
+    found = {path: open_table(path, given.values()).table.column_names for path in files}
     for name in given.values():
         if not any(name in names for names in found.values()):
             raise UnknownName("column", name, {n for names in found.values() for n in names}, "No file has it.")
     return {path: {role: n for role, n in given.items() if n in names} for path, names in found.items()}
 
 
-def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str]) -> None:
+def _tell_skipped(output: Output, asked: int, answers: Any) -> None:
+    skipped = asked - len(set(answers.column("query").to_pylist()))
+    if skipped:
+        output.say(
+            f"{skipped:,} of {asked:,} questions were left out (--skip-bad): they have names that are not known."
+        )
+
+
+def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str], skip_bad: bool) -> None:
     """Take the facts of a file, and say what is new in it."""
     if not path.is_file():
         raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
     before = forecaster.facts.vocab
-    added = forecaster.observe(path, **({"columns": columns} if columns else {}))
+    added = forecaster.observe(path, **({"columns": columns} if columns else {}), skip_bad=skip_bad)
     after = forecaster.facts.vocab
     names = counted(after.num_entities - before.num_entities, "new name")
     relations = counted(after.num_relations - before.num_relations, "new relation")
@@ -101,6 +113,8 @@ def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[s
         f"{counted(added, 'new fact')} of {path} {are} known now, with {names} and {relations}; "
         f"the run itself is as it was."
     )
+    for note in forecaster.dataset.after.notes if forecaster.dataset.after else ():
+        output.say(f"  note: {note}")
 
 
 def _tell_untrained(output: Output, forecaster: Forecaster) -> None:

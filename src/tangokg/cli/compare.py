@@ -13,12 +13,17 @@ import typer
 from tangokg.cli.options import (
     Columns,
     Data,
+    DateFormat,
     Device,
     Json,
+    OneRelation,
+    Overlap,
     Reading,
     Settings,
+    SkipBad,
     SomeSeed,
     TestFrom,
+    Timezone,
     TrainShare,
     Unit,
     ValidFrom,
@@ -94,11 +99,28 @@ def compare(
     test_from: TestFrom = None,
     column: Columns = None,
     unit: Unit = None,
+    timezone: Timezone = None,
+    date_format: DateFormat = None,
+    skip_bad: SkipBad = False,
+    relation: OneRelation = None,
+    overlap: Overlap = None,
     as_json: Json = False,
 ) -> None:
     """Train or load several models on the same data, and show how well and how fast each of them is."""
     output: Output = ctx.obj
-    reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
+    reading = Reading(
+        parse_columns(column),
+        unit,
+        train_share,
+        valid_share,
+        valid_from,
+        test_from,
+        timezone,
+        date_format,
+        skip_bad,
+        relation,
+        overlap,
+    )
     assignments = [*(settings or []), *([f"train.epochs={epochs}"] if epochs else [])]
     place = parse_device(device)
     _check(plot)

@@ -19,18 +19,23 @@ from tangokg.cli.hints import hint_smaller, tell_start
 from tangokg.cli.options import (
     Columns,
     Config,
+    DateFormat,
     Device,
     From,
     Json,
     Model,
+    OneRelation,
     Out,
+    Overlap,
     Overwrite,
     PlotTraining,
     Reading,
     Resume,
     Settings,
+    SkipBad,
     SomeSeed,
     TestFrom,
+    Timezone,
     TrainData,
     TrainShare,
     Unit,
@@ -68,12 +73,29 @@ def train(
     test_from: TestFrom = None,
     column: Columns = None,
     unit: Unit = None,
+    timezone: Timezone = None,
+    date_format: DateFormat = None,
+    skip_bad: SkipBad = False,
+    relation: OneRelation = None,
+    overlap: Overlap = None,
     as_json: Json = False,
 ) -> None:
     """Train a model on dated facts, and keep it in a run folder."""
     output: Output = ctx.obj
     _check(resume, overwrite, plot)
-    reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
+    reading = Reading(
+        parse_columns(column),
+        unit,
+        train_share,
+        valid_share,
+        valid_from,
+        test_from,
+        timezone,
+        date_format,
+        skip_bad,
+        relation,
+        overlap,
+    )
     dataset = _read(data, reading, out if resume else None)
     assignments = [*(settings or []), *([f"train.device={device}"] if device else [])]
     resolved, folder = Wishes(model, config, assignments, seed).resolve(dataset, out, resume, start)

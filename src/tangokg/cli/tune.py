@@ -12,13 +12,18 @@ import typer
 from tangokg.cli.options import (
     Columns,
     Data,
+    DateFormat,
     Device,
     Json,
     Model,
+    OneRelation,
+    Overlap,
     Reading,
     Settings,
+    SkipBad,
     SomeSeed,
     TestFrom,
+    Timezone,
     TrainShare,
     Unit,
     ValidFrom,
@@ -95,6 +100,11 @@ def tune(
     test_from: TestFrom = None,
     column: Columns = None,
     unit: Unit = None,
+    timezone: Timezone = None,
+    date_format: DateFormat = None,
+    skip_bad: SkipBad = False,
+    relation: OneRelation = None,
+    overlap: Overlap = None,
     as_json: Json = False,
 ) -> None:
     """Search for good settings on the validation part; the test part is never looked at."""
@@ -106,7 +116,19 @@ def tune(
     from tangokg.tune import PRESETS, Search, load_optuna, make_plan
 
     load_optuna()
-    reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
+    reading = Reading(
+        parse_columns(column),
+        unit,
+        train_share,
+        valid_share,
+        valid_from,
+        test_from,
+        timezone,
+        date_format,
+        skip_bad,
+        relation,
+        overlap,
+    )
     dataset = read_source(data, reading)
     assignments = [*(settings or []), *([f"device={parse_device(device)}"] if device else [])]
     plan = make_plan(dataset, preset, model, assignments, seed or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -66,16 +67,17 @@ class Forecaster:
         question = make_question(self.facts, subject, relation, object, at)
         return self._answer([question], top)[0]
 
-    def forecast_table(self, queries: Any, *, at: When = None, top: int = 10) -> pa.Table:
+    def forecast_table(self, queries: Any, *, at: When = None, top: int = 10, skip_bad: bool = False) -> pa.Table:
         """Many questions in (a table or file with columns subject, relation, object, time), an Arrow table out.
 
         A missing column or an empty cell is what is asked for; a missing time is ``at``. The answers of row i of the
-        input stand in ``top`` rows with ``query`` = i, the likeliest first.
+        input stand in ``top`` rows with ``query`` = i, the likeliest first. ``skip_bad`` leaves out rows that cannot be
+        asked, such as those with an unknown name.
         """
         from tangokg.forecast.tables import answers_table, read_questions
 
-        questions = read_questions(queries, self.facts, at)
-        return answers_table(self._answer(questions, top))
+        questions = read_questions(queries, self.facts, at, skip_bad)
+        return answers_table(self._answer(list(questions.values()), top), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
         """Questions in batches by time; those for an entity are scored together."""
@@ -165,9 +167,14 @@ class Forecaster:
 
     def _read(self, events: Any, options: dict[str, Any]) -> Quadruples:
         is_table = not isinstance(events, str | Path) or Path(events).is_file()
-        if is_table and self.facts.clock.origin is not None:
-            options = {"unit": self.facts.clock.unit, **options}
-        return read_events(events, **options)
+        clock = self.facts.clock
+        if is_table and clock.origin is not None:
+            options = {"unit": clock.unit, "timezone": clock.timezone, **options}
+        facts = read_events(events, **options)
+        if is_table and clock.origin is None and facts.clock.origin is not None:
+            with suppress(DataError):  # numbers that look like dates are numbers here; dates are refused by adapt()
+                return read_events(events, **options | {"unit": "step"})
+        return facts
 
     # Measuring
 

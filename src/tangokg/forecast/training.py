@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from tangokg.config import unknown_setting
-from tangokg.errors import ConfigError, RunError, TangoError
+from tangokg.errors import ConfigError, DataError, RunError, TangoError
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.quads import find, read_table
+from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import RunConfig, RunFolder, make_config
@@ -37,6 +39,13 @@ def fit(
     start_from: str | Path | None = None,
     reporter: Reporter | None = None,
     seed: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    unit: str | None = None,
+    timezone: str | None = None,
+    date_format: str | None = None,
+    skip_bad: bool = False,
+    relation: str | None = None,
+    overlap: str | None = None,
     **settings: Any,
 ) -> Forecaster:
     """Train a model and give back what forecasts with it.
@@ -44,10 +53,14 @@ def fit(
     ``data`` is a :class:`Dataset`, facts (split 80/10/10 by time), a path, a known name or a table; ``config`` a model
     name, with further ``settings`` by keyword, or a whole config. With ``out`` the run is kept there: it can be resumed
     after an interruption, and the folder is what :func:`tangokg.load` reads. ``start_from`` names a run to go on from.
+    ``columns`` to ``overlap`` say how a table or folder is read, as in :func:`tangokg.read_events`.
     """
     resolved = _with(make_config(config) if isinstance(config, str) else config, settings)
     resolved = resolved if seed is None else replace(resolved, seed=seed)
-    dataset = as_dataset(data)
+    reading = TableKeywords(
+        columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
+    )
+    dataset = as_dataset(data, overlap, **reading)
     start = None
     if start_from is None and out is not None and resume:
         start_from = _unstarted_origin(RunFolder(Path(out)))
@@ -142,13 +155,18 @@ def _differences(there: RunConfig, here: RunConfig) -> str:
     )
 
 
-def as_dataset(data: Any) -> Dataset:
-    """Whatever people hold, in three parts by time."""
-    if isinstance(data, Dataset):
-        return data
-    if isinstance(data, Quadruples):
-        return split(data)
-    return find(data) if isinstance(data, str | Path) else split(read_table(data))
+def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKeywords]) -> Dataset:
+    """Whatever people hold, in three parts by time; how it is read can be said of what is not read yet."""
+    if isinstance(data, Dataset | Quadruples):
+        given = [*TableOptions(**reading).given(), *(["overlap"] if overlap else [])]
+        if given:
+            raise DataError(f"these facts are read already: give {', '.join(given)} to read_events.")
+        return data if isinstance(data, Dataset) else split(data)
+    if isinstance(data, str | Path):
+        return find(data, overlap=overlap, **reading)
+    if overlap is not None:
+        raise DataError("an overlap is settled for a benchmark folder only, and this is a table.")
+    return split(read_table(data, **reading))
 
 
 def results(forecaster: Forecaster) -> dict[str, Any]:

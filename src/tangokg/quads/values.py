@@ -9,14 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangokg.quads.clock import Clock
+from tangokg.quads.units import lone
 from tangokg.quads.vocabulary import Vocabulary
 
 Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quadruples:
-    """Facts (s, r, o, t) as four equally long int64 columns; ``t`` counts steps of ``clock``."""
+    """Facts (s, r, o, t) as four equally long int64 columns; ``t`` counts steps of ``clock``.
+
+    ``exact`` is the moment of each fact within its step, in the same unit, t <= exact < t + 1; None where no fact says
+    more than its step. Models count steps; people are shown moments.
+    """
 
     s: Ids
     r: Ids
@@ -24,6 +30,8 @@ class Quadruples:
     t: Ids
     vocab: Vocabulary
     clock: Clock
+    exact: Floats | None = None
+    notes: tuple[str, ...] = ()  # what reading found or decided, for people
 
     def __len__(self) -> int:
         return len(self.t)
@@ -35,7 +43,19 @@ class Quadruples:
 
     def select(self, rows: NDArray[np.bool_] | Ids | slice) -> Quadruples:
         """The facts at ``rows`` (a mask or positions), with the same names and clock."""
-        return replace(self, s=self.s[rows], r=self.r[rows], o=self.o[rows], t=self.t[rows])
+        exact = None if self.exact is None else self.exact[rows]
+        return replace(self, s=self.s[rows], r=self.r[rows], o=self.o[rows], t=self.t[rows], exact=exact)
+
+    @property
+    def usual(self) -> Quadruples:
+        """Without the facts that stand alone, decades from the rest: what says where the data begin and end."""
+        alone = lone(self.t, self.clock)
+        return self.select(~alone) if alone.any() else self
+
+    @property
+    def moments(self) -> Floats:
+        """The moment of each fact, in steps with fractions: ``exact``, or ``t`` where nothing more is known."""
+        return self.t.astype(np.float64) if self.exact is None else self.exact
 
     def before(self, t: float) -> Quadruples:
         """The facts with a time below ``t``."""
@@ -46,6 +66,11 @@ class Quadruples:
         from tangokg.quads.splits import split
 
         return split(self, train, valid, name=name)
+
+
+def exact_or_none(exact: Floats, t: Ids) -> Floats | None:
+    """``exact``, or None where it says no more than ``t``."""
+    return None if np.array_equal(exact, t) else exact
 
 
 def in_time_order(facts: Quadruples) -> Quadruples:
@@ -59,7 +84,9 @@ def concatenate(parts: list[Quadruples]) -> Quadruples:
     """All facts of ``parts`` one after the other; names and clock are those of the last part."""
     last = parts[-1]
     s, r, o, t = (np.concatenate([getattr(part, column) for part in parts]) for column in "srot")
-    return replace(last, s=s, r=r, o=o, t=t)
+    timed = any(part.exact is not None for part in parts)
+    exact = np.concatenate([part.moments for part in parts]) if timed else None
+    return replace(last, s=s, r=r, o=o, t=t, exact=exact)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

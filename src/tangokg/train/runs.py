@@ -55,9 +55,8 @@ class RunFolder:
     def create(self, dataset: Dataset, config: RunConfig, origin: Path | None = None) -> None:
         """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
         beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
-        clock = {"unit": dataset.clock.unit, "origin": dataset.clock.origin, "step": dataset.clock.step}
         data = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
-        tables = config.to_tables() | {"clock": clock, "data": data}
+        tables = config.to_tables() | {"clock": dataset.clock.to_dict(), "data": data}
         try:
             beside.checkpoint.parent.mkdir(parents=True)
             dataset.vocab.save(beside.path / "vocab")
@@ -168,8 +167,9 @@ def _facts_file(dataset: Dataset) -> bytes:
     facts = dataset.facts
     columns = {c: getattr(facts, c) for c in "srot"}
     part = np.concatenate([np.full(len(part), PARTS.index(name), np.int8) for name, part in dataset.parts.items()])
+    exact = {} if facts.exact is None else {"exact": facts.exact}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns | {"part": part}), sink)
+    pq.write_table(pa.table(columns | {"part": part} | exact), sink)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
@@ -177,9 +177,13 @@ def _read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Datas
     try:
         table = pq.read_table(path)
         s, r, o, t, part = (table.column(c).to_numpy().astype(np.int64) for c in ("s", "r", "o", "t", "part"))
+        timed = "exact" in table.column_names  # not in runs of older versions, nor where all facts lie on steps
+        exact = table.column("exact").to_numpy().astype(np.float64) if timed else None
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path}: damaged or not of this form ({error}).") from None
-    facts = Quadruples(s, r, o, t, vocab, clock)
+    if exact is not None and not ((t <= exact) & (exact < t + 1)).all():
+        raise RunError(f"{path}: a moment lies outside the step of its fact; the run folder is damaged.")
+    facts = Quadruples(s, r, o, t, vocab, clock, exact)
     sizes = (("a subject", facts.s, vocab.num_entities), ("an object", facts.o, vocab.num_entities))
     for kind, ids, size in (*sizes, ("a relation", facts.r, vocab.num_relations)):
         if len(ids) and not 0 <= ids.min() <= ids.max() < size:
