@@ -232,12 +232,12 @@ def test_times_are_those_of_the_fastest_run_and_slower_devices_are_named() -> No
 
 def test_figures_have_the_published_curve_and_ours(full: Results) -> None:
     curves = plot_horizon(full).axes[0].get_legend_handles_labels()[1]
-    assert len(plot_horizon(full).legends[0].get_texts()) == len(curves) == 5
+    assert len(plot_horizon(full).legends[0].get_texts()) == len(curves) == 6
     assert len(plot_history(full).axes) == 2
     bars: Any = plot_ablation(full).axes[0].patches
     assert sorted(bar.get_height() for bar in bars) == [1.0] * 4 + [2.0] * 4  # the gain on all, and where much changes
     assert not plot_ablation(Results()).axes[0].patches
-    assert len(plot_time_cost(full).axes[0].patches) == 8 + 4 + 6
+    assert len(plot_time_cost(full).axes[0].patches) == 8 + 5 + 6
     assert len(plot_time_cost(Results()).axes[0].patches) == 8
 
 

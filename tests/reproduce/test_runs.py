@@ -294,7 +294,7 @@ def test_the_whole_way_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(run) == 0
     assert "42.86" in capsys.readouterr().out
     assert main(run) == 0  # nothing is missing
-    assert len(json.loads(Path(packed).read_text())["results"]) == 3
+    assert len(json.loads(Path(packed).read_text())["results"]) == 4
     assert main(["reproduce", "--merge", packed, *results]) == 0
     capsys.readouterr()
     assert main(["reproduce", "horizon", "--json", *results]) == 0
@@ -358,7 +358,7 @@ def test_only_takes_tables_presets_families_sets_and_experiments() -> None:
     assert {name.partition("/")[2] for name in chosen(["WIKI"])} == {"WIKI"}
     assert chosen(["paper-tucker"]) < chosen([])
     assert "paper-tucker-history-7/ICEWS05-15" in chosen(["history"])
-    families = ("paper", "tango", "authors", "baseline")
+    families = ("paper", "printed", "tango", "authors", "baseline")
     for family in families:
         assert chosen([family]) == {name for name in chosen([]) if name.startswith(f"{family}-")} != set()
     assert chosen(families) == chosen([])

@@ -164,6 +164,7 @@ def results(forecaster: Forecaster) -> dict[str, Any]:
     return {
         "model": forecaster.config.model,
         "dataset": dataset.name,
+        "files": dict(dataset.files),
         "seed": forecaster.config.seed,
         "config": forecaster.config.to_tables(),
         **{name: metrics.to_dict() for name, metrics in measured.items()},

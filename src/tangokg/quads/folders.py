@@ -16,6 +16,7 @@ import pyarrow.csv
 from tangokg.config import read_toml, update
 from tangokg.errors import DataError
 from tangokg.quads.clock import Clock
+from tangokg.quads.sums import file_sums
 from tangokg.quads.tables import decode_text, read_bytes
 from tangokg.quads.values import Dataset, Ids, Quadruples, in_time_order
 from tangokg.quads.vocabulary import Vocabulary
@@ -48,7 +49,7 @@ def read_folder(path: str | Path, *, clock: Clock | None = None, name: str | Non
     train, valid, test = (_facts(*found, vocab, clock) for found in zip(PARTS, columns, lines, strict=True))
     _check_order([train, valid, test])
     notes = tuple(f"there is no {part} part" for part in PARTS if find_file(folder, f"{part}.txt") is None)
-    return Dataset(train, valid, test, name=name or folder.resolve().name, notes=notes)
+    return Dataset(train, valid, test, name=name or folder.resolve().name, notes=notes, files=file_sums(folder))
 
 
 def _read_clock(folder: Path) -> Clock:

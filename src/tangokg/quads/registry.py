@@ -6,7 +6,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha1, sha256
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +18,7 @@ from tangokg.errors import DataError, UnknownName
 from tangokg.quads.clock import Clock
 from tangokg.quads.folders import PARTS, find_file, read_folder
 from tangokg.quads.splits import split
+from tangokg.quads.sums import file_sums
 from tangokg.quads.tables import read_bytes, read_table
 from tangokg.quads.values import Dataset, Quadruples
 
@@ -102,7 +103,8 @@ def data_folders() -> list[Path]:
 def find(source: str | Path, *, columns: Mapping[str, str] | None = None, unit: str | None = None) -> Dataset:
     """A data set from the path of a table (split 80 / 10 / 10), of a benchmark folder, or from the name of a set."""
     if os.path.isfile(source):
-        return split(read_table(source, columns=columns, unit=unit), name=Path(source).stem)
+        facts = read_table(source, columns=columns, unit=unit)
+        return replace(split(facts, name=Path(source).stem), files=file_sums(Path(source)))
     if columns or unit:
         raise DataError(f"{source}: columns and a unit of time can be given for a table only, and this is no file.")
     if find_file(Path(source), "train.txt"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -77,6 +78,7 @@ class Dataset:
     notes: tuple[str, ...] = field(default=())  # what reading found odd, for people
     before: Quadruples | None = None
     after: Quadruples | None = None
+    files: Mapping[str, str] = field(default_factory=dict)  # the sha256 of each file that was read, unpacked
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, {', '.join(f'{name} {len(part):,}' for name, part in self.parts.items())})"

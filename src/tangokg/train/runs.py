@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,8 @@ class RunFolder:
         """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
         beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
         clock = {"unit": dataset.clock.unit, "origin": dataset.clock.origin, "step": dataset.clock.step}
-        data = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
+        data: dict[str, Any] = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
+        data["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
         tables = config.to_tables() | {"clock": clock, "data": data}
         try:
             beside.checkpoint.parent.mkdir(parents=True)
@@ -106,7 +107,10 @@ class RunFolder:
         except TypeError as error:
             raise RunError(f"{self.path / 'config.toml'}: [clock] is not of this form ({error}).") from None
         vocab = Vocabulary.load(self.path / "vocab")
-        return _read_facts(self.path / "history.parquet", vocab, clock, tables.get("data", {}).get("name", "events"))
+        data = tables.get("data", {})
+        found = _read_facts(self.path / "history.parquet", vocab, clock, data.get("name", "events"))
+        sums = (line.partition(" ") for line in data.get("files", []))
+        return replace(found, files={name: sum_ for sum_, _, name in sums})
 
     def load(self) -> tuple[Model, Dataset, RunConfig]:
         """The trained model with its data and config; damaged files are errors that name them."""
