@@ -243,6 +243,18 @@ def test_the_readme_has_the_table_of_the_page_without_its_details() -> None:
     assert "\n".join("|".join((*row[:2], *row[3:6], *row[7:])) for row in cells) in readme
 
 
+def test_the_readme_says_what_the_paper_form_has_without_its_departures() -> None:
+    """To one digit, where the runs are there."""
+    readme, results = (ROOT / "README.md").read_text(encoding="utf-8"), read_results(ROOT / "results")
+    told = " ".join(readme.partition("## Accuracy")[2].partition("## ")[0].split())
+    names = [f"paper-distmult-not-normalised/{data}" for data in ("WIKI", "YAGO")]
+    names += [f"paper-{best_decoder(data)}-window-0.001/{data}" for data in ("ICEWS05-15", "ICEWS18", "WIKI", "YAGO")]
+    for name in names:
+        if found := results.of(name):
+            mrr = found[0]["test"]["time-aware"]["mrr"]
+            assert f"{name.partition('/')[2]} {mrr:.1f}" in told, name
+
+
 def test_the_page_of_differences_traces_published_numbers_with_those_of_the_main_table() -> None:
     page, results = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8"), read_results(ROOT / "results")
     for data, decoder in product(("YAGO", "ICEWS14s"), ("DistMult", "TuckER")):

@@ -304,7 +304,7 @@ def test_the_whole_way_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert ours["paper"]["8"] == "39.10"
     assert main(["reproduce", "--list", "--json", *results]) == 0
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert (listed["horizon"]["filled"], listed["horizon"]["of"]) == (24, 24)
+    assert (listed["horizon"]["filled"], listed["horizon"]["of"]) == (32, 32)
     again = [*run[: run.index("--out")], "--again", "--work", str(tmp_path / "work"), *results]
     assert main([word for word in again if word != "-q"]) == 0
     assert "stored" in capsys.readouterr().out
