@@ -181,7 +181,7 @@ def test_the_one_file_grows_with_each_run_and_what_it_holds_is_not_made_again(
             made.append(None)
             raise TrainingError("too hot")
         made.append(job.seed)
-        return made_up(experiments()[HERE]) | {"seed": job.seed, "protocols": {need: {} for need in job.needs}}
+        return made_up(experiments()[HERE], seed=job.seed) | {"protocols": {need: {} for need in job.needs}}
 
     monkeypatch.setattr(pool, "make_result", make)
     words = ["-q", "reproduce", "--run", "--only", HERE, "--device", "cpu", "--out", str(packed), "--seeds"]
