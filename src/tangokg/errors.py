@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -36,6 +37,19 @@ class TrainingError(TangoError):
 
 class MemoryShort(TrainingError):
     """A run does not fit into the memory that is free now."""
+
+
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def harmless(text: str) -> str:
+    """A text for a terminal: what steers one (escape sequences, turned writing) is written out, as ``\\x1b``."""
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def harmless_line(text: str) -> str:
+    """The same for a name in a line or cell of its own: line ends and tabs are written out as well."""
+    return harmless(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def offer(names: Iterable[str]) -> str:

@@ -25,6 +25,7 @@ from tangokg.cli.options import (
     parse_device,
 )
 from tangokg.cli.output import Output, bar, counted, make_table
+from tangokg.cli.spreadsheets import without_formulas
 from tangokg.errors import DataError, UnknownName
 
 if TYPE_CHECKING:
@@ -153,12 +154,12 @@ def _write(output: Output, answers: Any, out: Path | None, as_json: bool) -> Non
             pa.parquet.write_table(answers, sink)
         else:
             tabs = pa.csv.WriteOptions(delimiter="\t" if out.suffix.casefold() == ".tsv" else ",")
-            pa.csv.write_csv(answers, sink, tabs)
+            pa.csv.write_csv(without_formulas(answers), sink, tabs)
         write_atomically(out, sink.getvalue().to_pybytes())
         output.say(f"{counted(len(answers), 'answer')} {'is' if len(answers) == 1 else 'are'} in {out}.")
     if as_json:
         output.json(answers.to_pylist())
     elif out is None:
         text = io.BytesIO()
-        pa.csv.write_csv(answers, text)
-        typer.echo(text.getvalue().decode(), nl=False)
+        pa.csv.write_csv(without_formulas(answers), text)
+        typer.echo(output.shown(text.getvalue().decode()), nl=False)
