@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tangokg.cli.keeping import keep_observed
 from tangokg.cli.options import (
     AnswersFile,
     At,
     Columns,
     Device,
     Json,
+    Keep,
     Object,
     Observe,
     QueriesFile,
@@ -43,6 +45,7 @@ def forecast(
     at: At = None,
     top: Top = 10,
     observe: Observe = None,
+    keep: Keep = False,
     column: Columns = None,
     queries: QueriesFile = None,
     out: AnswersFile = None,
@@ -58,9 +61,11 @@ def forecast(
     forecaster = load(run, place)
     columns = _columns_of([*(observe or [])], queries, parse_columns(column))
     for path in observe or []:
-        _observe(output, forecaster, path, columns[path])
+        _observe(output, forecaster, path, columns[path], keep)
     if observe:
         _tell_untrained(output, forecaster)
+    if keep:
+        keep_observed(output, run, forecaster, observe)
     if queries is not None:
         from tangokg.forecast.tables import open_questions
 
@@ -88,7 +93,7 @@ def _columns_of(observe: list[Path], queries: Path | None, given: dict[str, str]
     return {path: {role: n for role, n in given.items() if n in names} for path, names in found.items()}
 
 
-def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str]) -> None:
+def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str], keep: bool) -> None:
     """Take the facts of a file, and say what is new in it."""
     if not path.is_file():
         raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
@@ -98,10 +103,8 @@ def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[s
     names = counted(after.num_entities - before.num_entities, "new name")
     relations = counted(after.num_relations - before.num_relations, "new relation")
     are = "is" if added == 1 else "are"
-    output.say(
-        f"{counted(added, 'new fact')} of {path} {are} known now, with {names} and {relations}; "
-        f"the run itself is as it was."
-    )
+    end = "." if keep else "; the run itself is as it was."
+    output.say(f"{counted(added, 'new fact')} of {path} {are} known now, with {names} and {relations}{end}")
 
 
 def _tell_untrained(output: Output, forecaster: Forecaster) -> None:

@@ -16,6 +16,7 @@ from tangokg.config import unknown_setting
 from tangokg.errors import ConfigError, RunError, TangoError
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.quads import find, read_table
+from tangokg.quads.differing import what_differs
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import RunConfig, RunFolder, make_config
@@ -121,8 +122,11 @@ def _open(
         if folder.config() != config:
             other = _differences(folder.config(), config)
             raise RunError(f"{folder.path} was made with other settings ({other}); take the same, or use --overwrite.")
-        if not dataset.same_facts(folder.dataset()):
-            raise RunError(f"{folder.path} was made with other data; resume with the same, or use --overwrite.")
+        if not dataset.same_facts(there := folder.dataset()):
+            other = what_differs(there, dataset)
+            raise RunError(
+                f"{folder.path} was made with other data ({other}); resume with the same, or use --overwrite."
+            )
         return folder
     folder.claim(overwrite)
     folder.create(dataset, config, None if start_from is None else Path(start_from))

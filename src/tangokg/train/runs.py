@@ -88,6 +88,19 @@ class RunFolder:
         except TypeError as error:
             raise RunError(f"{self.path}: the weights were written by another version ({error}).") from None
 
+    def keep_facts(self, dataset: Dataset) -> None:
+        """Facts observed since training, with their names: a kill in between leaves names without facts, no harm."""
+        new = self.path / f".vocab.new-{os.getpid()}"
+        try:
+            dataset.vocab.save(new)
+            for file in sorted(new.iterdir()):
+                os.replace(file, self.path / "vocab" / file.name)
+            write_atomically(self.path / "history.parquet", _facts_file(dataset))
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}.") from None
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
     def save_metrics(self, metrics: dict[str, Any]) -> None:
         """``metrics.json``, in the form of the files in ``results/``."""
         write_atomically(self.path / "metrics.json", (json.dumps(metrics, indent=2) + "\n").encode())
