@@ -66,6 +66,17 @@ def test_a_run_is_shown_with_settings_data_figures_and_its_end(run: Path, capsys
     assert "all epochs are done" in capsys.readouterr().out
 
 
+def test_a_far_question_gets_a_note(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ["forecast", str(run), "Bob", "calls"]
+    assert main(ask) == 0
+    assert "note:" not in capsys.readouterr().err
+    assert main([*ask, "--at", "2026-01-01"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("note: the question lies 712 days after the last fact (2024-01-20)") == 1
+    assert main([*ask, "--at", "2026-01-01", "-q"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_run_without_weights_is_not_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = write_events(tmp_path / "events.csv")
     assert main(["-q", "train", str(events), "--model", "recurrence", "--out", str(tmp_path / "run")]) == 0

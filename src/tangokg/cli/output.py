@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tangokg.cli.fitting import Fitted
@@ -106,6 +107,19 @@ def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
     cells = tuple(tuple(harmless_line(cell) for cell in row) for row in rows)
     return Group(Text(harmless_line(title), style="bold"), Fitted(tuple(columns), cells, left))
+
+
+@contextmanager
+def heard(output: Output) -> Iterator[None]:
+    """What the library warns of becomes a note."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: output.say(f"note: {record.getMessage()}")  # type: ignore[method-assign]
+    logger = logging.getLogger("tangokg")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def figures(summary: Mapping[str, float]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 
 from tangokg.config import unknown_setting
-from tangokg.errors import ConfigError, RunError, TangoError
+from tangokg.errors import ConfigError, DataError, RunError, TangoError, check_types
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.quads import find, read_table
 from tangokg.quads.differing import what_differs
@@ -21,9 +22,9 @@ from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import RunConfig, RunFolder, make_config
 from tangokg.train.devices import name_of
-from tangokg.train.display import Display
 from tangokg.train.loop import Reporter, resolve
 from tangokg.train.loop import fit as train
+from tangokg.train.notebook import default_display
 from tangokg.train.provenance import commit
 from tangokg.train.warmstart import adopt, continue_dataset
 
@@ -38,6 +39,9 @@ def fit(
     start_from: str | Path | None = None,
     reporter: Reporter | None = None,
     seed: int | None = None,
+    unit: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    verbose: bool = True,
     **settings: Any,
 ) -> Forecaster:
     """Train a model and give back what forecasts with it.
@@ -45,10 +49,16 @@ def fit(
     ``data`` is a :class:`Dataset`, facts (split 80/10/10 by time), a path, a known name or a table; ``config`` a model
     name, with further ``settings`` by keyword, or a whole config. With ``out`` the run is kept there: it can be resumed
     after an interruption, and the folder is what :func:`tangokg.load` reads. ``start_from`` names a run to go on from.
+    ``unit`` and ``columns`` say how a table is read, as in :func:`tangokg.read_events`. With ``verbose=False`` nothing
+    is shown; each epoch is logged (``logging.getLogger("tangokg")``, level INFO) in any case.
     """
+    check_types("fit", ("config", config, (str, RunConfig)), ("unit", unit, (str, None)))
+    check_types(
+        "fit", ("columns", columns, (Mapping, None)), ("out", out, (str, Path, None)), ("seed", seed, (int, None))
+    )
     resolved = _with(make_config(config) if isinstance(config, str) else config, settings)
     resolved = resolved if seed is None else replace(resolved, seed=seed)
-    dataset = as_dataset(data)
+    dataset = as_dataset(data, unit=unit, columns=columns)
     start = None
     if start_from is None and out is not None and resume:
         start_from = _unstarted_origin(RunFolder(Path(out)))
@@ -64,7 +74,7 @@ def fit(
     if folder is not None and resume and folder.finished:
         return load(folder.path, resolved.train.device)
     try:
-        forecaster = _train(dataset, resolved, folder, resume, start, reporter)
+        forecaster = _train(dataset, resolved, folder, resume, start, reporter, verbose)
     except TangoError:
         if folder is not None and not folder.checkpoint.exists():
             folder.remove()  # nothing was learned yet: leave the disk as it was
@@ -76,10 +86,16 @@ def fit(
 
 
 def _train(
-    dataset: Dataset, config: RunConfig, folder: RunFolder | None, resume: bool, start: Any, reporter: Reporter | None
+    dataset: Dataset,
+    config: RunConfig,
+    folder: RunFolder | None,
+    resume: bool,
+    start: Any,
+    reporter: Reporter | None,
+    verbose: bool,
 ) -> Forecaster:
     files = (None, None) if folder is None else (folder.checkpoint, folder.log)
-    with nullcontext(reporter) if reporter is not None else Display() as heard:
+    with nullcontext(reporter) if reporter is not None else default_display(verbose) as heard:
         model, progress = train(dataset, config, files[0], resume, start, heard, files[1])
     return Forecaster(model, dataset, config, progress)
 
@@ -146,13 +162,15 @@ def _differences(there: RunConfig, here: RunConfig) -> str:
     )
 
 
-def as_dataset(data: Any) -> Dataset:
-    """Whatever people hold, in three parts by time."""
-    if isinstance(data, Dataset):
-        return data
-    if isinstance(data, Quadruples):
-        return split(data)
-    return find(data) if isinstance(data, str | Path) else split(read_table(data))
+def as_dataset(data: Any, *, unit: str | None = None, columns: Mapping[str, str] | None = None) -> Dataset:
+    """Whatever people hold, in three parts by time; ``unit`` and ``columns`` are for a table."""
+    if isinstance(data, Dataset | Quadruples):
+        if unit is not None or columns is not None:
+            raise DataError(f"unit and columns are for a table; {data!r} has been read already.")
+        return data if isinstance(data, Dataset) else split(data)
+    if isinstance(data, str | Path):
+        return find(data, columns=columns, unit=unit)
+    return split(read_table(data, columns=columns, unit=unit))
 
 
 def results(forecaster: Forecaster) -> dict[str, Any]:

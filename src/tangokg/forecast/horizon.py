@@ -1,0 +1,42 @@
+"""How far a question lies ahead, against what was measured."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from tangokg.quads.values import Dataset, Quadruples
+
+logger = logging.getLogger("tangokg")
+
+
+def measured_horizon(dataset: Dataset, facts: Quadruples) -> float:
+    """The longest gap, in steps, that the single-step evaluation bridges: before a time of the test part, else of
+    validation, else of training."""
+    times = np.unique(facts.t)
+    part = next((p for p in (dataset.test, dataset.valid, dataset.train) if len(p)), dataset.train)
+    own = np.flatnonzero(np.isin(times, part.t))
+    gaps = [times[i] - times[i - 1] for i in own if i > 0]
+    return float(max(gaps, default=1))
+
+
+def tell_far(dataset: Dataset, facts: Quadruples, times: Sequence[float]) -> str:
+    """Warn where questions lie further ahead than anything that was measured; returns what was said."""
+    last = float(facts.t.max())
+    if max(times, default=last) - last <= 1:  # every evaluation bridges one step
+        return ""
+    most = measured_horizon(dataset, facts)
+    ahead = [t - last for t in times if t - last > most]
+    if not ahead:
+        return ""
+    unit = facts.clock.unit
+    which = "the question lies" if len(times) == 1 else f"{len(ahead)} of {len(times)} questions lie up to"
+    text = (
+        f"{which} {max(ahead):,.3g} {unit}s after the last fact ({facts.clock.format(last)}), and the figures of this "
+        f"run are for {most:,.3g} at most: little is known so far ahead, and the probabilities are those of the last "
+        f"step that the model knows. `tango evaluate RUN --horizon {max(1, round(max(ahead)))}` measures it."
+    )
+    logger.warning(text)
+    return text
