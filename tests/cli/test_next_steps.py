@@ -56,6 +56,8 @@ def test_every_option_that_was_given_is_carried(table: Path, capsys: pytest.Capt
 def test_only_options_of_the_next_command_are_carried() -> None:
     words = ["compare", "x.csv", "--model", "all", "--device", "cpu", "--unit=day", "--json", "--", "--plot"]
     assert next_command(words, "evaluate", "runs/x") == "tango evaluate runs/x --device cpu"
+    seeded = ["demo", "--seed", "7", "--json"]
+    assert next_command(seeded, "demo", "--out", "runs/demo") == "tango demo --out runs/demo --seed 7"
     assert next_command(words, "train", "x.csv", without=["--model"]) == "tango train x.csv --device cpu --unit day"
 
 

@@ -25,6 +25,7 @@ SearchText = Annotated[
     typer.Argument(metavar="[TEXT]", help="Part of a name, in any case; without it the most frequent names."),
 ]
 Most = Annotated[int, typer.Option("--top", min=1, help="How many names of each kind.")]
+SUM = "sha256 of"
 COUNTERS = ("recurrency", "copy-last", "frequency", "recurrence")
 
 
@@ -123,7 +124,7 @@ def show(ctx: typer.Context, run: Run, as_json: Json = False) -> None:
         output.json(found)
         return
     rows = [
-        [subject if place == 0 else "", key, _plain(value)]
+        [subject if place == 0 else "", key, f"{value[:16]}…" if key.startswith(SUM) else _plain(value)]
         for subject in ("run", "data", "settings", "training")
         for place, (key, value) in enumerate(found[subject].items())
     ]
@@ -204,4 +205,4 @@ def _data(dataset: Dataset) -> dict[str, Any]:
     for name, part in dataset.parts.items():
         first, last = (facts.clock.format(float(end(part.t))) for end in (min, max)) if len(part) else ("", "")
         told[name] = f"{counted(len(part), 'fact')}, {first} to {last}" if len(part) else "no facts"
-    return told | {f"sha256 of {name}": found for name, found in dataset.files.items()}
+    return told | {f"{SUM} {name}": found for name, found in dataset.files.items()}

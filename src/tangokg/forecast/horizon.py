@@ -33,10 +33,12 @@ def tell_far(dataset: Dataset, facts: Quadruples, times: Sequence[float]) -> str
         return ""
     unit = facts.clock.unit
     which = "the question lies" if len(times) == 1 else f"{len(ahead)} of {len(times)} questions lie up to"
+    far, span = max(ahead), last - float(facts.t.min())
+    measure = f"`tango evaluate RUN --horizon {round(far)}` measures it"
     text = (
-        f"{which} {max(ahead):,.3g} {unit}s after the last fact ({facts.clock.format(last)}), and the figures of this "
-        f"run are for {most:,.3g} at most: little is known so far ahead, and the probabilities are those of the last "
-        f"step that the model knows. `tango evaluate RUN --horizon {max(1, round(max(ahead)))}` measures it."
+        f"{which} {far:,.4g} {unit}s after the last fact ({facts.clock.format(last)}), and the figures of this run are "
+        f"for {most:,.4g} at most: how good an answer is so far ahead is not known. "
+        f"{measure if far < span else 'All data together are too short to measure it'}."
     )
     logger.warning(text)
     return text
