@@ -26,6 +26,7 @@ SearchText = Annotated[
 ]
 Most = Annotated[int, typer.Option("--top", min=1, help="How many names of each kind.")]
 SUM = "sha256 of"
+ENDS = {"stopped": "stopped early", "budget": "its time was spent", "chosen": "the refit is still to come"}
 COUNTERS = ("recurrency", "copy-last", "frequency", "recurrence")
 
 
@@ -175,7 +176,7 @@ def _ending(folder: RunFolder, config: RunConfig) -> dict[str, Any]:
         return {"ended": f"not finished: go on with `tango train --out {folder.path} --resume`", "epochs": done}
     progress, train = folder.progress(), config.train
     word = getattr(progress, "ended", "")
-    why = {"stopped": "stopped early", "budget": "its time was spent"}.get(word)
+    why = ENDS.get(word)
     if not why and not progress.epoch:
         why = "nothing to train"
     elif not why:
