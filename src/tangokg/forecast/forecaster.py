@@ -173,6 +173,13 @@ class Forecaster:
         check_options("observe", read_events, options)
         return read_events(events, **options)
 
+    def _as_facts(self, facts: Any) -> Quadruples:
+        if isinstance(facts, Dataset):
+            return facts.test
+        if isinstance(facts, str) and facts in self.dataset.parts and not Path(facts).exists():
+            return self.dataset.parts[facts]
+        return facts if isinstance(facts, Quadruples) else self._read(facts, {})
+
     # Measuring
 
     def evaluate(self, facts: Any = None, protocol: Protocol = SINGLE_STEP, **options: Any) -> Metrics:
@@ -193,13 +200,6 @@ class Forecaster:
         only = replace(protocol, keep=lambda queries: protocol.keep(queries) & _among(queries, own))
         metrics = evaluate(self.model, timeline, torch.searchsorted(timeline.t, asked.t), only, **options)
         return replace(metrics, relations=new.vocab.relations)
-
-    def _as_facts(self, facts: Any) -> Quadruples:
-        if isinstance(facts, Dataset):
-            return facts.test
-        if isinstance(facts, str) and facts in self.dataset.parts and not Path(facts).exists():
-            return self.dataset.parts[facts]
-        return facts if isinstance(facts, Quadruples) else self._read(facts, {})
 
     @property
     def seen(self) -> Tensor:

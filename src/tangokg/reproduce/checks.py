@@ -43,6 +43,8 @@ def check(found: Any, where: str) -> dict[str, Any]:
         raise DataError(f"{where}: a result of form {schema!r}; this version reads form {SCHEMA}. {AGAIN}")
     if missing := [key for key in KEYS if key not in found]:
         raise DataError(f"{where}: a result of an older form, without {', '.join(missing)}. {AGAIN}")
+    if found.get("not_comparable"):
+        raise DataError(f"{where}: not comparable, so not kept: {found['not_comparable']}.")
     for key, types in TYPES.items():
         if key in found and (not isinstance(found[key], types) or isinstance(found[key], bool)):
             raise DataError(f"{where}: damaged: {key} is {found[key]!r:.60}, expected {_named(types)}. {AGAIN}")

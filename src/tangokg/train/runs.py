@@ -56,9 +56,9 @@ class RunFolder:
         """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
         beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
         clock = {"unit": dataset.clock.unit, "origin": dataset.clock.origin, "step": dataset.clock.step}
-        data: dict[str, Any] = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
-        data["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
+        data = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
         tables = config.to_tables() | {"clock": clock, "data": data}
+        tables["data"]["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
         try:
             beside.checkpoint.parent.mkdir(parents=True)
             dataset.vocab.save(beside.path / "vocab")
@@ -87,19 +87,6 @@ class RunFolder:
             return Progress(**note.get("progress", {}))
         except TypeError as error:
             raise RunError(f"{self.path}: the weights were written by another version ({error}).") from None
-
-    def keep_facts(self, dataset: Dataset) -> None:
-        """Facts observed since training, with their names: a kill in between leaves names without facts, no harm."""
-        new = self.path / f".vocab.new-{os.getpid()}"
-        try:
-            dataset.vocab.save(new)
-            for file in sorted(new.iterdir()):
-                os.replace(file, self.path / "vocab" / file.name)
-            write_atomically(self.path / "history.parquet", _facts_file(dataset))
-        except OSError as error:
-            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}.") from None
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
 
     def save_metrics(self, metrics: dict[str, Any]) -> None:
         """``metrics.json``, in the form of the files in ``results/``."""
@@ -158,6 +145,19 @@ class RunFolder:
         if not (self.path / "config.toml").exists():
             raise RunError(f"{self.path}: not a run folder, so --overwrite does not delete it. Choose another --out.")
         shutil.rmtree(self.path)
+
+    def keep_facts(self, dataset: Dataset) -> None:
+        """Facts observed since training, with their names: a kill in between leaves names without facts, no harm."""
+        new = self.path / f".vocab.new-{os.getpid()}"
+        try:
+            dataset.vocab.save(new)
+            for file in sorted(new.iterdir()):
+                os.replace(file, self.path / "vocab" / file.name)
+            write_atomically(self.path / "history.parquet", _facts_file(dataset))
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}.") from None
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
 
     def _tables(self) -> dict[str, Any]:
         tables = read_toml(self.path / "config.toml")
