@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -64,6 +66,29 @@ def test_a_run_is_shown_with_settings_data_figures_and_its_end(run: Path, capsys
     assert found["data"]["sha256 of events.csv"] == stored["files"]["events.csv"]
     assert main(["show", str(run)]) == 0
     assert "all epochs are done" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"test": 3}', '{"test": {"time-aware": {"mrr": "high"}}, "queries": {"test": 1}}', '{"queries": 5}'],
+)
+def test_damaged_figures_are_left_out(run: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = (run / "metrics.json").read_text()
+    try:
+        (run / "metrics.json").write_text(text)
+        assert printed(capsys, "show", str(run))["metrics"] == {}
+        assert main(["show", str(run)]) == 0
+    finally:
+        (run / "metrics.json").write_text(whole)
+
+
+def test_damaged_sums_are_told(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    config = (copy / "config.toml").read_text()
+    (copy / "config.toml").write_text(re.sub(r"^files = .*$", "files = [3]", config, flags=re.MULTILINE))
+    assert main(["show", str(copy)]) == 2
+    assert "[data] files is [3], expected sums with names" in capsys.readouterr().err
 
 
 def test_a_far_question_gets_a_note(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,18 +144,22 @@ def describe(run: Path) -> dict[str, Any]:
     config, dataset = folder.config(), folder.dataset()
     stored = _stored(folder)
     tables = config.to_tables()
-    measured = {
-        part: (stored[part]["time-aware"], stored.get("queries", {}).get(part, 0))
-        for part in ("valid", "test")
-        if isinstance(stored.get(part), dict) and "time-aware" in stored[part]
-    }
     return {
         "run": {"model": config.model, "seed": config.seed, **_ending(folder, config), **_made(stored)},
         "data": _data(dataset) | ({"goes on from": str(folder.origin)} if folder.origin else {}),
         "settings": tables.get("settings", {}),
         "training": tables["train"],
-        "metrics": measured,
+        "metrics": {part: found for part in ("valid", "test") if (found := _measured(stored, part))},
     }
+
+
+def _measured(stored: dict[str, Any], part: str) -> tuple[dict[str, float], int] | None:
+    """Time-aware figures and the number of queries; None where the file does not have them as they should be."""
+    try:
+        values, queries = stored[part]["time-aware"], stored["queries"][part]
+        return {name: float(values[name]) for name in ("mrr", "hits@1", "hits@3", "hits@10")}, int(queries)
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
 def _stored(folder: RunFolder) -> dict[str, Any]:

@@ -109,7 +109,10 @@ class RunFolder:
         vocab = Vocabulary.load(self.path / "vocab")
         data = tables.get("data", {})
         found = _read_facts(self.path / "history.parquet", vocab, clock, data.get("name", "events"))
-        sums = (line.partition(" ") for line in data.get("files", []))
+        lines = data.get("files", [])
+        if not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
+            raise RunError(f"{self.path / 'config.toml'}: [data] files is {lines!r:.60}, expected sums with names.")
+        sums = (line.partition(" ") for line in lines)
         return replace(found, files={name: sum_ for sum_, _, name in sums})
 
     def load(self) -> tuple[Model, Dataset, RunConfig]:
