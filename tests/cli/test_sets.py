@@ -144,10 +144,20 @@ def test_a_demo_says_how_to_replace_the_run_that_is_there(tmp_path: Path, capsys
 def test_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys, "doctor")
     assert {"torch", "pyarrow", "lightning"} <= set(found["versions"])
-    assert set(found["extras"]) == {"serve", "tune", "dev"}
+    assert set(found["extras"]) == {"tune", "dev"}  # serve has no code yet
     assert set(found["known sets"]) == set(KNOWN)
     assert main(["doctor"]) == 0
     assert "torchdiffeq" in capsys.readouterr().out
+
+
+def test_doctor_offers_only_packages_that_exist(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No index has tangokg: what is missing is installed by its own name, with the versions that are needed."""
+    lines = ["torch>=2", "optuna<5,>=4; extra == 'tune'", "fastapi; extra == 'serve'"]
+    monkeypatch.setattr("tangokg.cli.doctor.metadata.requires", lambda _: lines)
+    monkeypatch.setattr("tangokg.cli.doctor._installed", lambda name: None)
+    assert printed(capsys, "doctor")["extras"] == {"tune": "missing: pip install 'optuna<5,>=4'"}
 
 
 def test_bars_and_sparklines() -> None:

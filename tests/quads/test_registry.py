@@ -237,6 +237,7 @@ def test_a_known_set_may_be_one_table_with_the_dates_of_its_cuts(
         data = find(source)
         assert (data.name, data.clock) == ("GAMES", known.clock)
         assert [len(part) for part in data.parts.values()] == [2, 3, 5]
+        assert {name: {sum_} for name, sum_ in data.files.items()} == {n: set(f.sums) for n, f in known.files.items()}
     with pytest.raises(DataError, match=r"GAMES cannot be downloaded: nobody publishes facts.parquet.*TANGOKG_DATA"):
         download("games", tmp_path)
     pq.write_table(pa.table(columns).slice(1), folder / "facts.parquet")

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tangokg.cli.keeping import keep_observed
 from tangokg.cli.options import (
     AnswersFile,
     At,
     Columns,
     Device,
     Json,
+    Keep,
     Object,
     Observe,
     QueriesFile,
@@ -26,6 +28,7 @@ from tangokg.cli.options import (
     parse_device,
 )
 from tangokg.cli.output import Output, bar, counted, make_table
+from tangokg.cli.spreadsheets import without_formulas
 from tangokg.errors import DataError, UnknownName
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ def forecast(
     at: At = None,
     top: Top = 10,
     observe: Observe = None,
+    keep: Keep = False,
     column: Columns = None,
     queries: QueriesFile = None,
     out: AnswersFile = None,
@@ -59,9 +63,11 @@ def forecast(
     forecaster = load(run, place)
     columns = _columns_of([*(observe or [])], queries, parse_columns(column))
     for path in observe or []:
-        _observe(output, forecaster, path, columns[path], skip_bad)
+        _observe(output, forecaster, path, columns[path], keep, skip_bad)
     if observe:
         _tell_untrained(output, forecaster)
+    if keep:
+        keep_observed(output, run, forecaster, observe)
     if queries is not None:
         from tangokg.forecast.tables import open_questions
 
@@ -99,7 +105,9 @@ def _tell_skipped(output: Output, asked: int, answers: Any) -> None:
         )
 
 
-def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str], skip_bad: bool) -> None:
+def _observe(
+    output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str], keep: bool, skip_bad: bool
+) -> None:
     """Take the facts of a file, and say what is new in it."""
     if not path.is_file():
         raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
@@ -109,10 +117,8 @@ def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[s
     names = counted(after.num_entities - before.num_entities, "new name")
     relations = counted(after.num_relations - before.num_relations, "new relation")
     are = "is" if added == 1 else "are"
-    output.say(
-        f"{counted(added, 'new fact')} of {path} {are} known now, with {names} and {relations}; "
-        f"the run itself is as it was."
-    )
+    end = "." if keep else "; the run itself is as it was."
+    output.say(f"{counted(added, 'new fact')} of {path} {are} known now, with {names} and {relations}{end}")
     for note in forecaster.dataset.after.notes if forecaster.dataset.after else ():
         output.say(f"  note: {note}")
 
@@ -167,12 +173,12 @@ def _write(output: Output, answers: Any, out: Path | None, as_json: bool) -> Non
             pa.parquet.write_table(answers, sink)
         else:
             tabs = pa.csv.WriteOptions(delimiter="\t" if out.suffix.casefold() == ".tsv" else ",")
-            pa.csv.write_csv(answers, sink, tabs)
+            pa.csv.write_csv(without_formulas(answers), sink, tabs)
         write_atomically(out, sink.getvalue().to_pybytes())
         output.say(f"{counted(len(answers), 'answer')} {'is' if len(answers) == 1 else 'are'} in {out}.")
     if as_json:
         output.json(answers.to_pylist())
     elif out is None:
         text = io.BytesIO()
-        pa.csv.write_csv(answers, text)
-        typer.echo(text.getvalue().decode(), nl=False)
+        pa.csv.write_csv(without_formulas(answers), text)
+        typer.echo(output.shown(text.getvalue().decode()), nl=False)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
     Columns,
     Data,
@@ -202,7 +202,7 @@ def _report(
     plot_comparison(plot, comparison.rows, title)
     output.say(f"The figure is in {plot}.")
     best = next(entry for entry in entries if entry.name == comparison.rows[0].name)
-    output.say(f"Next: {shlex.join(['tango', 'evaluate', str(best.path), '--by', 'relation'])}")
+    output.say(f"Next: {next_command(output.words, 'evaluate', str(best.path), '--by', 'relation')}")
 
 
 def _table(title: str, comparison: Comparison) -> Any:

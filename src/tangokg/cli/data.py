@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
     ABOUT_DATA,
     Columns,
@@ -145,6 +147,7 @@ def inspect_data(
     output.show(f"Facts over time  {sparkline(_over_time(dataset))}")
     for note in found["notes"]:
         output.say(f"note: {note}")
+    output.say(f"Next: {next_command(output.words, 'train', data)}")
 
 
 def _inspect(dataset: Any) -> dict[str, Any]:
@@ -220,6 +223,7 @@ def import_table(
         output.say(kept)
     write_folder(dataset, folder)
     output.show(str(folder))
+    output.say(f"Next: {shlex.join(['tango', 'train', str(folder)])}")
 
 
 def _extent(dataset: Any) -> str:

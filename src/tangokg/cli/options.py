@@ -170,6 +170,9 @@ Observe = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="Facts to know as well, new names included. Can be repeated."),
 ]
+Keep = Annotated[
+    bool, typer.Option("--keep", help="The facts of --observe stay with the run: the next question knows them too.")
+]
 QueriesFile = Annotated[
     Path | None,
     typer.Option("--queries", metavar="FILE", help="A table of questions: subject, relation, object, time."),

@@ -11,6 +11,7 @@ from tangokg.cli.options import Reading
 from tangokg.cli.output import Output, counted
 from tangokg.errors import DataError, UnknownName, nearest, offer
 from tangokg.quads import KNOWN, data_folders, find, inspect, read_table, split, split_at
+from tangokg.quads.sums import file_sums
 from tangokg.quads.values import Dataset
 from tangokg.quads.world import make_world
 
@@ -30,11 +31,12 @@ def read_source(data: str, reading: Reading) -> Dataset:
         dataset = find(data, overlap=reading.overlap, **reading.table)
     if reading.valid_from is not None and reading.test_from is not None:
         parts = split_at(dataset.facts, reading.valid_from, reading.test_from, name=dataset.name)
-        return replace(parts, notes=dataset.notes)
+        return replace(parts, notes=dataset.notes, files=dataset.files)
     if reading.by_share or os.path.isfile(data):
         train = 0.8 if reading.train_share is None else reading.train_share
         valid = 0.1 if reading.valid_share is None else reading.valid_share
-        return replace(split(dataset.facts, train, valid, name=dataset.name), notes=dataset.notes)
+        parts = split(dataset.facts, train, valid, name=dataset.name)
+        return replace(parts, notes=dataset.notes, files=dataset.files)
     return dataset
 
 
@@ -43,7 +45,8 @@ def _read_table(data: str, reading: Reading) -> Dataset:
     if reading.overlap is not None:
         raise DataError(f"{data}: --overlap is for the parts of a benchmark folder, and this is a table.")
     facts = read_table(data, **reading.table)
-    return Dataset(facts, facts.select(slice(0)), facts.select(slice(0)), Path(data).stem, facts.notes)
+    none = facts.select(slice(0))
+    return Dataset(facts, none, none, Path(data).stem, facts.notes, files=file_sums(Path(data)))
 
 
 def _check_path(data: str) -> None:

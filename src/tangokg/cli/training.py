@@ -16,6 +16,7 @@ import typer
 
 from tangokg.cli.counting import BESIDE, counted_parts
 from tangokg.cli.hints import hint_smaller, tell_start
+from tangokg.cli.next_steps import next_command, worth_asking
 from tangokg.cli.options import (
     Columns,
     Config,
@@ -300,9 +301,9 @@ def _plot(output: Output, path: Path, forecaster: Forecaster, out: Path) -> None
 
 def _what_next(output: Output, forecaster: Forecaster, out: Path) -> None:
     """The run, and two commands to copy, with names that it knows."""
-    facts = forecaster.facts
-    s, r = facts.vocab.entities[facts.s[-1]], facts.vocab.relations[facts.r[-1]]
+    of_data = ("--column",)  # the run has its data; --observe FILE may have other headings
     output.say(f"The run is in {out}. Next:")
-    output.say(f"  {shlex.join(['tango', 'forecast', str(out), s, r])}")
+    asked = worth_asking(forecaster.facts)
+    output.say(f"  {next_command(output.words, 'forecast', str(out), *asked, without=of_data)}")
     if len(forecaster.dataset.test):
-        output.say(f"  {shlex.join(['tango', 'evaluate', str(out), '--by', 'relation'])}")
+        output.say(f"  {next_command(output.words, 'evaluate', str(out), '--by', 'relation')}")

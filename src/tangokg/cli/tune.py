@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
     Columns,
     Data,
@@ -214,7 +215,9 @@ def _finish(
     if out is not None:
         _write_best(out, search.plan, best, search.dataset.name, over)
         output.say(f"The best config is in {out}. Next:")
-        output.say(f"  {shlex.join(['tango', 'train', data, '--config', str(out)])}")
+        of_config = ("--config", "--model", "--set", "--seed", "--budget", "--device")
+        command = next_command(output.words, "train", data, "--config", str(out), without=of_config)
+        output.say(f"  {command}")
     if plot is not None:
         from tangokg.tune.figure import plot_study
 

@@ -14,17 +14,18 @@ from typing import Any, Unpack
 import torch
 
 from tangokg.config import unknown_setting
-from tangokg.errors import ConfigError, DataError, RunError, TangoError
+from tangokg.errors import ConfigError, DataError, RunError, TangoError, check_types
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.quads import find, read_table
+from tangokg.quads.differing import what_differs
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import RunConfig, RunFolder, make_config
 from tangokg.train.devices import name_of
-from tangokg.train.display import Display
 from tangokg.train.loop import Reporter, resolve
 from tangokg.train.loop import fit as train
+from tangokg.train.notebook import default_display
 from tangokg.train.provenance import commit
 from tangokg.train.warmstart import adopt, continue_dataset
 
@@ -39,6 +40,7 @@ def fit(
     start_from: str | Path | None = None,
     reporter: Reporter | None = None,
     seed: int | None = None,
+    verbose: bool = True,
     columns: Mapping[str, str] | None = None,
     unit: str | None = None,
     timezone: str | None = None,
@@ -53,8 +55,13 @@ def fit(
     ``data`` is a :class:`Dataset`, facts (split 80/10/10 by time), a path, a known name or a table; ``config`` a model
     name, with further ``settings`` by keyword, or a whole config. With ``out`` the run is kept there: it can be resumed
     after an interruption, and the folder is what :func:`tangokg.load` reads. ``start_from`` names a run to go on from.
-    ``columns`` to ``overlap`` say how a table or folder is read, as in :func:`tangokg.read_events`.
+    ``columns`` to ``overlap`` say how a table or folder is read, as in :func:`tangokg.read_events`. With
+    ``verbose=False`` nothing is shown; each epoch is logged (``logging.getLogger("tangokg")``, level INFO) in any case.
     """
+    check_types("fit", ("config", config, (str, RunConfig)), ("unit", unit, (str, None)))
+    check_types(
+        "fit", ("columns", columns, (Mapping, None)), ("out", out, (str, Path, None)), ("seed", seed, (int, None))
+    )
     resolved = _with(make_config(config) if isinstance(config, str) else config, settings)
     resolved = resolved if seed is None else replace(resolved, seed=seed)
     reading = TableKeywords(
@@ -76,7 +83,7 @@ def fit(
     if folder is not None and resume and folder.finished:
         return load(folder.path, resolved.train.device)
     try:
-        forecaster = _train(dataset, resolved, folder, resume, start, reporter)
+        forecaster = _train(dataset, resolved, folder, resume, start, reporter, verbose)
     except TangoError:
         if folder is not None and not folder.checkpoint.exists():
             folder.remove()  # nothing was learned yet: leave the disk as it was
@@ -88,10 +95,16 @@ def fit(
 
 
 def _train(
-    dataset: Dataset, config: RunConfig, folder: RunFolder | None, resume: bool, start: Any, reporter: Reporter | None
+    dataset: Dataset,
+    config: RunConfig,
+    folder: RunFolder | None,
+    resume: bool,
+    start: Any,
+    reporter: Reporter | None,
+    verbose: bool,
 ) -> Forecaster:
     files = (None, None) if folder is None else (folder.checkpoint, folder.log)
-    with nullcontext(reporter) if reporter is not None else Display() as heard:
+    with nullcontext(reporter) if reporter is not None else default_display(verbose) as heard:
         model, progress = train(dataset, config, files[0], resume, start, heard, files[1])
     return Forecaster(model, dataset, config, progress)
 
@@ -134,8 +147,11 @@ def _open(
         if folder.config() != config:
             other = _differences(folder.config(), config)
             raise RunError(f"{folder.path} was made with other settings ({other}); take the same, or use --overwrite.")
-        if not dataset.same_facts(folder.dataset()):
-            raise RunError(f"{folder.path} was made with other data; resume with the same, or use --overwrite.")
+        if not dataset.same_facts(there := folder.dataset()):
+            other = what_differs(there, dataset)
+            raise RunError(
+                f"{folder.path} was made with other data ({other}); resume with the same, or use --overwrite."
+            )
         return folder
     folder.claim(overwrite)
     folder.create(dataset, config, None if start_from is None else Path(start_from))
@@ -182,6 +198,7 @@ def results(forecaster: Forecaster) -> dict[str, Any]:
     return {
         "model": forecaster.config.model,
         "dataset": dataset.name,
+        "files": dict(dataset.files),
         "seed": forecaster.config.seed,
         "config": forecaster.config.to_tables(),
         **{name: metrics.to_dict() for name, metrics in measured.items()},

@@ -17,6 +17,7 @@ from tangokg.config import read_toml, update
 from tangokg.errors import DataError, UnknownName
 from tangokg.quads.clock import Clock
 from tangokg.quads.files import decode_text, read_bytes
+from tangokg.quads.sums import file_sums
 from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate, in_time_order
 from tangokg.quads.vocabulary import Vocabulary
 
@@ -56,8 +57,8 @@ def read_folder(
     parts = [_facts(*found, vocab, clock) for found in zip(PARTS, columns, lines, strict=True)]
     (train, valid, test), moved = _settle(parts, overlap)
     missing = tuple(f"there is no {part} part" for part in PARTS if find_file(folder, f"{part}.txt") is None)
-    notes = (*missing, *moved)
-    return Dataset(train, valid, test, name=name or folder.resolve().name, notes=notes)
+    name, files = name or folder.resolve().name, file_sums(folder)
+    return Dataset(train, valid, test, name=name, notes=(*missing, *moved), files=files)
 
 
 def _read_clock(folder: Path) -> Clock:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from tangokg.errors import DataError
+from tangokg.errors import DataError, check_types
 from tangokg.quads.zones import find_zone
 
 
@@ -33,6 +33,9 @@ class TableOptions:
     relation: str | None = None  # the relation of all rows
 
     def __post_init__(self) -> None:
+        check_types("read_events", ("columns", self.columns, (Mapping, None)))
+        words = ("unit", "timezone", "date_format", "relation")
+        check_types("read_events", *((name, getattr(self, name), (str, None)) for name in words))
         find_zone(self.zone)
         if self.relation is not None and not self.relation.strip():
             raise DataError("the relation of all rows (--relation) is empty; expected a name.")

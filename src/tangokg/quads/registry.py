@@ -21,6 +21,7 @@ from tangokg.quads.files import read_bytes
 from tangokg.quads.folders import PARTS, find_file, read_folder
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.splits import split, split_at
+from tangokg.quads.sums import file_sums
 from tangokg.quads.tables import read_table
 from tangokg.quads.values import Dataset, Quadruples
 
@@ -141,7 +142,8 @@ def find(source: str | Path, *, overlap: str | None = None, **keywords: Unpack[T
     if os.path.isfile(source):
         if overlap is not None:
             raise DataError(f"{source}: an overlap is settled for a benchmark folder only, and this is a table.")
-        return split(read_table(source, **keywords), name=Path(source).stem)
+        facts = read_table(source, **keywords)
+        return replace(split(facts, name=Path(source).stem), files=file_sums(Path(source)))
     if given := TableOptions(**keywords).given():
         raise DataError(f"{source}: options for a table ({', '.join(given)}) were given, and this is no file.")
     if _is_set(Path(source)):
@@ -230,7 +232,7 @@ def _read_whole(known: KnownSet, folder: Path) -> Dataset:
     if not known.cuts:
         return read_folder(folder, clock=known.clock, name=known.name)
     facts = read_table(folder / known.needed[0], unit=known.clock.unit)
-    return split_at(facts, *known.cuts, name=known.name)
+    return replace(split_at(facts, *known.cuts, name=known.name), files=file_sums(folder))
 
 
 def _read_any_folder(folder: Path, overlap: str | None) -> Dataset:

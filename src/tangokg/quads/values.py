@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tangokg.errors import check_types
 from tangokg.quads.clock import Clock
 from tangokg.quads.units import lone
 from tangokg.quads.vocabulary import Vocabulary
@@ -61,10 +63,22 @@ class Quadruples:
         """The facts with a time below ``t``."""
         return self.select(self.t < t)
 
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with the columns subject, relation, object and time."""
+        from tangokg.quads.showing import fact_columns, to_frame
+
+        return to_frame(fact_columns(self))
+
+    def _repr_html_(self) -> str:
+        from tangokg.quads.showing import facts_html
+
+        return facts_html(self)
+
     def split(self, train: float = 0.8, valid: float = 0.1, *, name: str = "events") -> Dataset:
         """Three parts in time order, by share of the facts: see :func:`tangokg.quads.splits.split`."""
         from tangokg.quads.splits import split
 
+        check_types("split", ("train", train, (int, float)), ("valid", valid, (int, float)), ("name", name, (str,)))
         return split(self, train, valid, name=name)
 
 
@@ -104,6 +118,7 @@ class Dataset:
     notes: tuple[str, ...] = field(default=())  # what reading found odd, for people
     before: Quadruples | None = None
     after: Quadruples | None = None
+    files: Mapping[str, str] = field(default_factory=dict)  # the sha256 of each file that was read, unpacked
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, {', '.join(f'{name} {len(part):,}' for name, part in self.parts.items())})"
@@ -138,6 +153,17 @@ class Dataset:
     def past(self) -> Quadruples:
         """What is known when validation begins: the training part, and what lies before it."""
         return self.train if self.before is None else concatenate([self.before, self.train])
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with the columns subject, relation, object, time and part."""
+        from tangokg.quads.showing import dataset_columns, to_frame
+
+        return to_frame(dataset_columns(self))
+
+    def _repr_html_(self) -> str:
+        from tangokg.quads.showing import dataset_html
+
+        return dataset_html(self)
 
     def with_vocab(self, vocab: Vocabulary) -> Dataset:
         """The same facts under a vocabulary that was extended."""

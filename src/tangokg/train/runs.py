@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ class RunFolder:
         beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
         data = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
         tables = config.to_tables() | {"clock": dataset.clock.to_dict(), "data": data}
+        tables["data"]["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
         try:
             beside.checkpoint.parent.mkdir(parents=True)
             dataset.vocab.save(beside.path / "vocab")
@@ -105,7 +106,13 @@ class RunFolder:
         except TypeError as error:
             raise RunError(f"{self.path / 'config.toml'}: [clock] is not of this form ({error}).") from None
         vocab = Vocabulary.load(self.path / "vocab")
-        return _read_facts(self.path / "history.parquet", vocab, clock, tables.get("data", {}).get("name", "events"))
+        data = tables.get("data", {})
+        found = _read_facts(self.path / "history.parquet", vocab, clock, data.get("name", "events"))
+        lines = data.get("files", [])
+        if not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
+            raise RunError(f"{self.path / 'config.toml'}: [data] files is {lines!r:.60}, expected sums with names.")
+        sums = (line.partition(" ") for line in lines)
+        return replace(found, files={name: sum_ for sum_, _, name in sums})
 
     def load(self) -> tuple[Model, Dataset, RunConfig]:
         """The trained model with its data and config; damaged files are errors that name them."""
@@ -140,6 +147,19 @@ class RunFolder:
         if not (self.path / "config.toml").exists():
             raise RunError(f"{self.path}: not a run folder, so --overwrite does not delete it. Choose another --out.")
         shutil.rmtree(self.path)
+
+    def keep_facts(self, dataset: Dataset) -> None:
+        """Facts observed since training, with their names: a kill in between leaves names without facts, no harm."""
+        new = self.path / f".vocab.new-{os.getpid()}"
+        try:
+            dataset.vocab.save(new)
+            for file in sorted(new.iterdir()):
+                os.replace(file, self.path / "vocab" / file.name)
+            write_atomically(self.path / "history.parquet", _facts_file(dataset))
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}.") from None
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
 
     def _tables(self) -> dict[str, Any]:
         tables = read_toml(self.path / "config.toml")
