@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tangokg.quads import Quadruples as Quadruples
     from tangokg.quads import read_events as read_events
     from tangokg.rank import Metrics as Metrics
+    from tangokg.train import Interrupted as Interrupted
     from tangokg.tune.python import tune as tune
 
 # Loaded when first used, so that `tango --help` does not wait for torch.
@@ -42,6 +43,7 @@ _HOMES = {
     "Dataset": "quads",
     "Forecast": "forecast",
     "Forecaster": "forecast",
+    "Interrupted": "train",
     "Metrics": "rank",
     "Quadruples": "quads",
     "TangoError": "errors",
@@ -56,6 +58,7 @@ __all__ = [
     "Dataset",
     "Forecast",
     "Forecaster",
+    "Interrupted",
     "Metrics",
     "Quadruples",
     "TangoError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 import types
@@ -15,6 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from tangokg.errors import ConfigError, nearest, offer
 
 S = TypeVar("S")
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def update(settings: S, values: Mapping[str, Any], where: str) -> S:
@@ -51,6 +53,16 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
             return value.isoformat()
     names = " or ".join("none" if option is type(None) else option.__name__ for option in options)
     raise ConfigError(f"{where} must be {names}, found {value!r}.")
+
+
+def parse_duration(value: str | float, where: str) -> float:
+    """``90``, ``90s``, ``8m``, ``2h``, ``1d`` -> seconds."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = f"{value:f}"
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).strip())
+    if found is None or float(found[1]) <= 0:
+        raise ConfigError(f"{where} {value!r}: expected a time such as 90s, 8m or 1h.")
+    return float(found[1]) * SECONDS[found[2]]
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

@@ -155,7 +155,13 @@ def test_training_can_be_drawn(run: Path, tmp_path: Path, capsys: pytest.Capture
     assert not other.exists()
 
 
-@pytest.mark.parametrize(("more", "hinted"), [([], True), (SMALL[:2], False), (["--model", "frequency"], False)])
+PAPER = ["--model", "tango-tucker"]  # of one size, whatever the data
+
+
+@pytest.mark.parametrize(
+    ("more", "hinted"),
+    [(PAPER, True), ([], False), ([*PAPER, *SMALL[:2]], False), (["--model", "frequency"], False)],
+)
 def test_smaller_settings_are_hinted_at_where_nothing_was_set(
     more: list[str], hinted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,7 +169,7 @@ def test_smaller_settings_are_hinted_at_where_nothing_was_set(
     events = write_events(tmp_path / "events.csv")
     assert main(["train", str(events), "--out", str(tmp_path / "out"), *more]) == 3
     told = [line.strip() for line in capsys.readouterr().err.splitlines()]
-    command = ["tango", "train", str(events), "--out", f"{tmp_path / 'out'}-small"]
+    command = ["tango", "train", str(events), *more, "--out", f"{tmp_path / 'out'}-small"]
     whole = shlex.join([*command, *(word for setting in SMALLER for word in ("--set", setting))])
     assert (whole in told) == hinted
     assert make_config("tango", assignments=SMALLER).settings != make_config("tango").settings

@@ -310,7 +310,7 @@ def test_sigterm_writes_a_checkpoint_and_says_how_to_go_on(tmp_path: Path) -> No
     command = [sys.executable, "-m", "tangokg.cli", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENV) as process:
         assert process.stderr is not None
-        while "epoch" not in process.stderr.readline():
+        while not process.stderr.readline().startswith("epoch"):
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         told = process.stderr.read()

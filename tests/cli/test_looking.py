@@ -12,9 +12,11 @@ import pytest
 
 from cli_runs import printed, write_events
 from cli_runs import run as run  # a fixture
+from conftest import make_dataset
 from tangokg.cli import main
+from tangokg.forecast import fit
 from tangokg.models import MODELS
-from tangokg.train import make_config
+from tangokg.train import Interrupted, make_config
 
 
 @pytest.mark.parametrize("words", [["-h"], ["train", "-h"], ["data", "-h"], ["data", "list", "-h"], ["models", "-h"]])
@@ -58,14 +60,14 @@ def test_a_run_is_shown_with_settings_data_figures_and_its_end(run: Path, capsys
     found = printed(capsys, "show", str(run))
     stored = json.loads((run / "metrics.json").read_text())
     assert found["run"]["model"] == "tango-distmult"
-    assert (found["run"]["ended"], found["run"]["epochs"]) == ("all epochs are done", 2)
+    assert (found["run"]["ended"], found["run"]["epochs"]) == ("all 2 epochs are done", 2)
     assert found["settings"] == stored["config"]["settings"]
     assert found["training"] == stored["config"]["train"]
     assert found["metrics"]["test"] == [stored["test"]["time-aware"], stored["queries"]["test"]]
     assert found["data"]["train"].endswith("2024-01-16") or "2024-01" in found["data"]["train"]
     assert found["data"]["sha256 of events.csv"] == stored["files"]["events.csv"]
     assert main(["show", str(run)]) == 0
-    assert "all epochs are done" in capsys.readouterr().out
+    assert "all 2 epochs are done" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -112,3 +114,12 @@ def test_a_run_without_weights_is_not_finished(tmp_path: Path, capsys: pytest.Ca
     assert found["run"]["ended"].startswith("not finished")
     assert found["metrics"] == {}
     assert main(["show", str(tmp_path / "nothing")]) == 2
+
+
+def test_a_run_that_was_stopped_early_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = make_dataset(1)
+    with pytest.raises(Interrupted):
+        fit(dataset, "tango-distmult", dim=4, epochs=9, out=tmp_path / "run", verbose=False, stop=lambda _: "stopped")
+    found = printed(capsys, "show", str(tmp_path / "run"))
+    assert found["run"]["ended"] == "stopped early"
+    assert not found["metrics"]

@@ -12,6 +12,7 @@ from conftest import facts_like, make_facts
 from tangokg.cli import main
 from tangokg.cli.next_steps import next_command, worth_asking
 from tangokg.forecast import load
+from tangokg.train.locks import FileLock
 
 READING = ["--column", "subject=who", "--column", "relation=does", "--column", "object=whom", "--column", "time=day"]
 
@@ -115,3 +116,26 @@ def test_kept_facts_stay_with_the_run(tmp_path: Path, capsys: pytest.CaptureFixt
     assert len(after) == 2
     assert (run / "weights.safetensors").read_bytes() == weights
     assert not [path for path in run.iterdir() if path.name.startswith(".")]
+
+
+def test_facts_are_not_kept_in_a_run_that_another_process_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events, run = write_events(tmp_path / "events.csv"), tmp_path / "run"
+    assert main(["-q", "train", str(events), "--model", "recurrence", "--out", str(run)]) == 0
+    later = tmp_path / "later.csv"
+    later.write_text("subject,relation,object,date\nHal,calls,Bob,2024-01-21\n")
+    with FileLock(tmp_path / ".run.lock"):
+        assert main(["forecast", str(run), "Bob", "calls", "--observe", str(later), "--keep"]) == 2
+    assert "is in use by" in capsys.readouterr().err
+    assert load(run).dataset.after is None
+
+
+def test_a_refitted_run_is_not_offered_for_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = write_events(tmp_path / "events.csv")
+    words = ["train", str(events), "--model", "tango-distmult", *SMALL]
+    for refit in ([], ["--refit"]):
+        assert main([*words, "--out", str(tmp_path / f"run{len(refit)}"), *refit]) == 0
+        told = capsys.readouterr().err
+        assert "tango forecast" in told
+        assert ("tango evaluate" in told) == (not refit)

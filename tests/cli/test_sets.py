@@ -14,7 +14,6 @@ from cli_runs import printed, run, write_events
 from tangokg.cli import main
 from tangokg.cli.app import app
 from tangokg.cli.demo import demo_config, run_demo
-from tangokg.cli.hints import SMALL as SMALLER
 from tangokg.cli.output import Output, bar, sparkline
 from tangokg.quads import KNOWN, find
 from tangokg.quads.world import make_world
@@ -127,8 +126,7 @@ def test_demo_compares_tango_with_counters_and_the_oracle(
     run_demo(Output(), world, config, tmp_path / "run", overwrite=True, as_json=False)
     text = capsys.readouterr()
     assert "python examples/trips.py" in text.err
-    settings = " ".join(f"--set {setting}" for setting in SMALLER)
-    assert f"tango train trips.csv --out runs/trips {settings}\n" in text.err
+    assert "tango train trips.csv --out runs/trips\n" in text.err
     assert f"tango forecast {tmp_path / 'run'} " in text.err
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch import Tensor
@@ -19,8 +20,9 @@ from tangokg.models import MODELS, Model
 from tangokg.quads.values import Dataset, Quadruples, concatenate
 from tangokg.quads.vocabulary import Vocabulary
 from tangokg.rank import evaluate, horizon, inductive
-from tangokg.snapshots.timeline import build_timeline
+from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows
+from tangokg.solve import ADAPTIVE, SOLVERS
 
 EVERY = pytest.mark.parametrize("name", MODELS)
 
@@ -255,3 +257,37 @@ def test_what_python_shows_is_short_and_says_what_it_is() -> None:
     assert "time-aware" in shown[3]
     assert "mrr" in shown[3]
     assert all(len(text) < 400 for text in shown)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_answers_do_not_depend_on_what_else_is_asked(solver: str) -> None:
+    """Adaptive solvers would share their steps among the windows of a batch, so they get one window at a time."""
+    forecaster = make_forecaster("tango", solver=solver, rtol=1e-2, atol=1e-2)
+    last, subjects = int(forecaster.facts.t.max()), ["e1", "e2", "e3", "e4"]
+    rows: dict[str, list[Any]] = {
+        "subject": subjects,
+        "relation": ["r0", "r1", "r0", "r1"],
+        "time": [last + 1, last - 1, last + 9, last - 5],
+    }
+    together = forecaster.forecast_table(pa.table(rows), top=3).to_pylist()
+    metrics = forecaster.evaluate(forecaster.facts, windows_at_once=8).ranks["raw"].realistic
+    one_by_one = forecaster.evaluate(forecaster.facts, windows_at_once=1).ranks["raw"].realistic
+    assert torch.equal(metrics, one_by_one)
+    for i, subject in enumerate(subjects):
+        alone = forecaster.forecast(subject, rows["relation"][i], at=rows["time"][i], top=3)
+        found = [row["probability"] for row in together if row["query"] == i]
+        assert found == pytest.approx([answer.probability for answer in alone.answers], abs=1e-14)
+
+
+@pytest.mark.parametrize("solver", ADAPTIVE)
+def test_adaptive_solvers_evaluate_window_by_window(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    forecaster, sizes = make_forecaster("tango", solver=solver), []
+    encode = forecaster.model.encode
+
+    def spy(timeline: Timeline, windows: Windows) -> Any:
+        sizes.append(len(windows))
+        return encode(timeline, windows)
+
+    monkeypatch.setattr(forecaster.model, "encode", spy)
+    forecaster.evaluate(forecaster.facts, windows_at_once=8)
+    assert set(sizes) == {1}

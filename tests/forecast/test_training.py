@@ -108,9 +108,9 @@ def test_settings_by_keyword_are_the_models_or_those_of_training() -> None:
     data = make_dataset(1)
     config = quick(data, layers=3, learning_rate=0.5, clip=0, seed=7).config
     assert config.settings == replace(MODELS["tango"].settings, dim=4, history=2, step_time=0.4, layers=3)
-    assert config.train == TrainSettings(epochs=1, device="cpu", learning_rate=0.5, clip=0.0, batch_windows=2)
+    assert config.train == TrainSettings(1, -1, device="cpu", learning_rate=0.5, clip=0.0, batch_windows=2)
     assert config.seed == 7
-    train = TrainSettings(epochs=1, device="cpu", learning_rate=0.1, batch_windows=3)
+    train = TrainSettings(epochs=1, budget=9, device="cpu", learning_rate=0.1, batch_windows=3)
     whole = RunConfig("tango-distmult", TangoSettings("distmult", dim=3), train, seed=5)
     assert fit(data, whole, reporter=Listener()).config == whole
     changed = fit(data, whole, reporter=Listener(), seed=6, history=1, batch_windows=4).config
@@ -204,7 +204,7 @@ def test_a_run_without_weights_is_trained_to_the_same_end(tmp_path: Path) -> Non
 
 def test_resuming_with_other_settings_is_refused(tmp_path: Path) -> None:
     quick(make_dataset(1), out=tmp_path / "run")
-    for other in ({"dim": 5}, {"epochs": 2}, {"seed": 1}, {"model": "tango-tucker"}):
+    for other in ({"dim": 5}, {"clip": 2}, {"seed": 1}, {"model": "tango-tucker"}):
         with pytest.raises(RunError, match=r"was made with other settings \(.* there, .* here\).*--overwrite"):
             quick(make_dataset(1), out=tmp_path / "run", resume=True, **other)
 

@@ -398,7 +398,7 @@ def test_evaluating_first_does_not_spoil_training() -> None:
     ("settings", "text"),
     [
         ({"decoder": "tuker"}, "decoder 'tuker' is unknown; choose one of distmult, tucker"),
-        ({"dim": 0}, "dim must be at least 1, found 0"),
+        ({"dim": -1}, "dim must be at least 1, or 0 for a size by rule, found -1"),
         ({"layers": 0}, "layers must be at least 1"),
         ({"history": 0}, "history must be at least 1"),
         ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), found 1.0"),

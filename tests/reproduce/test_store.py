@@ -143,6 +143,13 @@ def test_figures_and_seeds_are_checked(tmp_path: Path) -> None:
         read_results(tmp_path / "tango-tucker" / "ICEWS14s" / "3.json")
 
 
+def test_a_result_that_is_not_comparable_is_not_taken(tmp_path: Path) -> None:
+    """Its run started from one that had seen what it is judged by."""
+    path = write_result(tmp_path, "tango-tucker/ICEWS14s", a_result(not_comparable="it depends on later facts"))
+    with pytest.raises(DataError, match="not comparable, so not kept: it depends on later facts"):
+        read_result(path)
+
+
 def test_what_is_packed_comes_apart_again_and_the_newer_stays(tmp_path: Path) -> None:
     packed, folder = tmp_path / "one.json", tmp_path / "results"
     pack(packed, [a_result(0), a_result(1, 41.0)])

@@ -121,3 +121,48 @@ def test_a_state_that_lacks_something_is_refused(missing: str) -> None:
     model, optimizer = trained()
     with pytest.raises(RunError, match="does not fit this run"):
         unpack(tensors, note, model, optimizer, {"g": torch.Generator()})
+
+
+def found_with(**progress: Any) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    tensors, note = packed()
+    note["progress"] |= progress
+    return tensors, note
+
+
+WRONG: dict[str, Any] = {
+    "epoch": ("two", 1.5, None, True, -1),
+    "position": (-1, 5, "0", [1]),
+    "seconds": ("long", -1.0, float("nan"), None),
+    "best_mrr": ("high", float("inf"), None),
+    "best_epoch": (9, -1, "2"),
+    "log": ({}, 3, [3], [{"epoch": 1}], [{"epoch": 1, "loss": "low", "seconds": 0.1}]),
+    "ended": (3, None),
+    "unheard": (1, "of"),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_a_note_of_wrong_types_or_an_impossible_place_is_refused(name: str, value: Any) -> None:
+    tensors, note = found_with(**{name: value})
+    model, optimizer = trained()
+    with pytest.raises(RunError, match="does not fit this run"):
+        unpack(tensors, note, model, optimizer, {"g": torch.Generator()})
+
+
+@pytest.mark.parametrize("note", [[], 3, "text", {"progress": 3}, {"progress": [1]}, {"progress": None}])
+def test_a_note_of_another_form_is_refused(note: Any, tmp_path: Path) -> None:
+    tensors, _ = packed()
+    save_tensors(tmp_path / "x.safetensors", tensors, note)
+    model, optimizer = trained()
+    with pytest.raises(RunError, match=r"does not fit this run|damaged or not of this form"):
+        unpack(*load_tensors(tmp_path / "x.safetensors"), model, optimizer, {"g": torch.Generator()})
+
+
+@pytest.mark.parametrize("name", ["order", "model.weight", "best.weight"])
+def test_a_tensor_of_another_type_is_refused(name: str) -> None:
+    tensors, note = packed()
+    tensors |= {f"best.{key.removeprefix('model.')}": t for key, t in tensors.items() if key.startswith("model.")}
+    tensors[name] = tensors[name].double()
+    model, optimizer = trained()
+    with pytest.raises(RunError, match=r"does not fit this run.*float64"):
+        unpack(tensors, note, model, optimizer, {"g": torch.Generator()})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from tangokg.quads.values import Dataset
 from tangokg.rank import evaluate
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_of
-from tangokg.train import Material, Progress, RunConfig, TrainSettings, build_model, fit, loop, memory
+from tangokg.train import Material, Progress, RunConfig, Stop, TrainSettings, build_model, fit, loop, memory
 from tangokg.train.checkpoint import load_tensors
 
 
@@ -90,9 +89,10 @@ def test_training_does_not_stop_before_twice_the_patience(monkeypatch: pytest.Mo
 def test_the_learning_rate_falls_with_each_epoch_that_is_no_better(monkeypatch: pytest.MonkeyPatch) -> None:
     rates, epoch = [], loop.Session.epoch
 
-    def spy(session: loop.Session, asked: Callable[[], int]) -> None:
-        epoch(session, asked)
+    def spy(session: loop.Session, stop: Stop) -> str:
+        ended = epoch(session, stop)
         rates.append(session.optimizer.param_groups[0]["lr"])
+        return ended
 
     monkeypatch.setattr(loop.Session, "epoch", spy)
     monkeypatch.setattr(loop, "examine", Scripted(5.0, 4.0, 5.0, 6.0, 6.0, 7.0, 1.0))

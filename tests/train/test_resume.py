@@ -187,7 +187,7 @@ def test_a_signal_writes_a_checkpoint_and_says_so(
     check_same(train(path, resume=True, checkpoint_seconds=1e9), undisturbed())
 
 
-def test_a_signal_without_a_folder_says_that_nothing_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_without_a_folder_keeps_the_weights_of_the_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     step = loop.Session._step
 
     def interrupted(self: Any, *args: Any) -> None:
@@ -195,8 +195,12 @@ def test_a_signal_without_a_folder_says_that_nothing_was_written(monkeypatch: py
         step(self, *args)
 
     monkeypatch.setattr(loop.Session, "_step", interrupted)
-    with pytest.raises(Interrupted, match="nothing was kept"):
+    with pytest.raises(Interrupted, match=r"interrupted in epoch 1\.") as raised:
         train(None)
+    assert raised.value.model is not None
+    assert all(tensor.isfinite().all() for tensor in raised.value.model.state_dict().values())
+    assert raised.value.progress is not None
+    assert raised.value.progress.ended == "stopped"
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,12 @@ from safetensors.torch import load_file
 
 from conftest import make_dataset
 from tangokg.errors import RunError, TangoError
+from tangokg.forecast import load
 from tangokg.models.tango import TangoSettings
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Dataset
 from tangokg.train import RunConfig, RunFolder, TrainSettings, fit
+from tangokg.train.checkpoint import load_tensors, save_tensors
 
 FILES = {"config.toml", "history.parquet", "weights.safetensors", "log.csv", "vocab", "checkpoint"}
 
@@ -176,3 +178,51 @@ def test_a_kill_while_the_folder_is_made_leaves_no_half_a_run(
     assert not run.path.exists()
     run.claim().create(dated(), config())
     assert run.config() == config()
+
+
+def changed_weights(run: RunFolder, **tensors: torch.Tensor) -> None:
+    weights, note = load_tensors(run.weights)
+    save_tensors(run.weights, weights | tensors, note)
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["gap", "longest_gap"])
+def test_a_gap_that_cannot_be_is_refused(run: RunFolder, name: str, value: float) -> None:
+    changed_weights(run, **{name: torch.tensor(value, dtype=torch.float64)})
+    with pytest.raises(RunError, match=rf"weights and config do not fit together \({name} must be a positive time"):
+        run.load()
+
+
+def test_weights_of_another_type_are_refused(run: RunFolder) -> None:
+    weights, _ = load_tensors(run.weights)
+    changed_weights(run, entities=weights["entities"].double())
+    with pytest.raises(RunError, match=r"entities must be torch\.float32, found torch\.float64"):
+        run.load()
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"progress": {"epoch": "two"}},
+        {"progress": [3]},
+        {"exposure": {"until": "late", "refit": False, "seen": ""}},
+        {"exposure": {"until": 3.0, "refit": 1, "seen": ""}},
+        {"exposure": [1]},
+    ],
+)
+def test_a_note_of_wrong_types_is_refused(run: RunFolder, note: dict[str, Any]) -> None:
+    weights, _ = load_tensors(run.weights)
+    save_tensors(run.weights, weights, note)
+    with pytest.raises(RunError):
+        load(run.path)
+
+
+def test_a_checkpoint_at_an_impossible_place_is_named(run: RunFolder) -> None:
+    tensors, note = load_tensors(run.checkpoint)
+    note["progress"] |= {"epoch": 1, "position": 1, "log": note["progress"]["log"][:1], "best_epoch": 1}
+    save_tensors(run.checkpoint, tensors | {"order": tensors["order"] + 99}, note)
+    with pytest.raises(RunError, match=r"state\.safetensors: .*asks other questions than the 5"):
+        fit(dated(), config(), run.checkpoint, resume=True)
+    save_tensors(run.checkpoint, tensors, note | {"progress": note["progress"] | {"log": []}})
+    with pytest.raises(RunError, match=r"1 epochs, and 0 in its log"):
+        fit(dated(), config(), run.checkpoint, resume=True)

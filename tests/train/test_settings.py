@@ -13,10 +13,23 @@ from conftest import dated, make_dataset
 from tangokg.config import to_toml
 from tangokg.errors import ConfigError
 from tangokg.models import MODELS
+from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.models.tango import TangoSettings
 from tangokg.quads.world import make_world
 from tangokg.train import RunConfig, TrainSettings, load_config, make_config, resolve
-from tangokg.train.settings import EPOCH_STEPS, STEP_QUERIES, STEP_SCORES, by_rule
+from tangokg.train.settings import (
+    BUDGET,
+    EPOCH_STEPS,
+    FEW_FACTS,
+    FEW_RATE,
+    NO_LIMIT,
+    STEP_QUERIES,
+    STEP_SCORES,
+    by_rule,
+    inherit,
+)
+
+FACTS = (0, 1, 100, 2_000, 20_000, 10**6, 10**8)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -35,7 +48,7 @@ def test_the_later_is_the_stronger() -> None:
     config = make_config(tables=tables, assignments=texts, seed=4)
     expected = TangoSettings(decoder="distmult", dim=9, layers=1, dropout=0.0, solver="euler")
     assert config == RunConfig(
-        "tango-distmult", expected, TrainSettings(epochs=5, learning_rate=0.5, patience=1), seed=4
+        "tango-distmult", expected, TrainSettings(epochs=5, budget=-1, learning_rate=0.5, patience=1), seed=4
     )
     assert make_config(tables=tables).seed == 3
     assert make_config().model == "tango"
@@ -123,7 +136,7 @@ def chosen(queries: int, snapshots: int, device: str, num_entities: int = 100, *
 
 
 def test_a_step_by_rule_is_two_windows_on_a_cpu_and_what_keeps_a_gpu_busy() -> None:
-    assert {chosen(queries, 100, "cpu") for queries in (0, 1, 10**9)} == {(2, 1e-3)}
+    assert {chosen(queries, 100, "cpu") for queries in (2 * FEW_FACTS, 10**6, 10**9)} == {(2, 1e-3)}
     windows, rate = chosen(227 * 3243, 3243, "cuda")
     assert abs(windows * 227 - STEP_QUERIES) <= 227 / 2
     assert rate == 2e-3
@@ -144,7 +157,8 @@ def test_a_batch_that_is_given_stays() -> None:
     data = make_world(num_actors=36, num_days=60).dataset
     given, left = (make_config("tango", assignments=[f"batch_windows={n}", "device=cpu"]) for n in (7, 0))
     assert resolve(given, data).train.batch_windows == 7
-    assert resolve(left, data) == replace(left, train=replace(left.train, batch_windows=2, learning_rate=1e-3))
+    chosen = replace(left.train, batch_windows=2, learning_rate=FEW_RATE, budget=BUDGET)
+    assert resolve(left, data).train == chosen
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in MODELS.items() if hasattr(recipe.settings, "unit")])
@@ -154,3 +168,55 @@ def test_a_model_that_reads_the_calendar_is_given_that_of_the_data(name: str) ->
     given = replace(left, settings=replace(left.settings, unit="week", origin="2020-01-06"))
     assert resolve(given, data).settings == given.settings
     assert resolve(left, make_dataset(1)).settings == replace(left.settings, unit="step", origin="")
+
+
+def test_few_facts_get_a_larger_rate() -> None:
+    for device in ("cpu", "cuda"):
+        assert chosen(2 * FEW_FACTS - 1, 100, device)[1] == FEW_RATE
+        assert chosen(2 * FEW_FACTS - 1, 100, device, learning_rate=0.5)[1] == 0.5
+        assert chosen(2 * FEW_FACTS, 100, device)[1] < FEW_RATE
+
+
+def test_a_cpu_has_a_limit_of_time_and_a_gpu_has_none() -> None:
+    budgets = {device: by_rule(TrainSettings(), 10**6, 100, 10**4, device).budget for device in ("cpu", "cuda")}
+    assert budgets == {"cpu": BUDGET, "cuda": NO_LIMIT}
+    for given in (NO_LIMIT, 5.0):
+        assert by_rule(TrainSettings(budget=given), 10**6, 100, 10**4, "cpu").budget == given
+
+
+RULED = [name for name, recipe in MODELS.items() if getattr(recipe.settings, "ruled", ())]
+
+
+def left_to_the_rule(name: str) -> Any:
+    settings = MODELS[name].settings
+    return replace(settings, **dict.fromkeys(settings.ruled, 0))
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_sizes_by_rule_grow_with_the_facts_and_with_the_device(name: str) -> None:
+    left = left_to_the_rule(name)
+    for setting in left.ruled:
+        values = {
+            device: [getattr(fill_by_rule(left, Size(facts, 100, 50, 5, device)), setting) for facts in FACTS]
+            for device in ("cpu", "cuda")
+        }
+        assert all(value > 0 for row in values.values() for value in row)
+        assert all(row == sorted(row) for row in values.values())
+        assert all(cpu <= gpu for cpu, gpu in zip(*values.values(), strict=True))
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_what_is_given_is_not_left_to_the_rule(name: str) -> None:
+    given = replace(left_to_the_rule(name), **dict.fromkeys(MODELS[name].settings.ruled, 7))
+    assert fill_by_rule(given, Size(10**6, 100, 50, 5)) == given
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_a_run_that_has_begun_keeps_what_the_rule_chose(name: str) -> None:
+    left = RunConfig(name, left_to_the_rule(name), TrainSettings(device="cpu"))
+    begun = resolve(left, make_dataset(1))
+    assert inherit(left, begun) == begun
+    assert all(getattr(begun.settings, setting) for setting in left.settings.ruled)
+    other = replace(begun, settings=replace(begun.settings, **dict.fromkeys(left.settings.ruled, 9)))
+    assert inherit(left, other).settings == other.settings
+    assert inherit(begun, other) == begun

@@ -88,7 +88,7 @@ def test_the_outcome_does_not_depend_on_the_test_part(tmp_path: Path) -> None:
 
 
 def test_a_trial_that_cannot_be_trained_is_noted_and_the_next_one_goes_on(tmp_path: Path) -> None:
-    search = tiny(tmp_path / "a", 3, *EPOCHS, "learning_rate=[1e30, 0.001]", "clip=0", seed=1)
+    search = tiny(tmp_path / "a", 3, *EPOCHS, "learning_rate=[1e30, 0.01]", "clip=0", seed=1)
     outcomes = work(search)
     failed = {o.values["learning_rate"]: o for o in outcomes if o.state == "failed"}
     assert set(failed) == {1e30}

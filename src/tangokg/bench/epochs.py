@@ -10,7 +10,7 @@ from torch import Tensor
 from tangokg.bench.form import now
 from tangokg.quads.values import Dataset
 from tangokg.snapshots.timeline import build_timeline
-from tangokg.train import Material, RunConfig, build_model, make_fabric
+from tangokg.train import Material, Progress, RunConfig, build_model, make_fabric
 from tangokg.train.loop import Session
 from tangokg.train.memory import keep_freed_memory
 
@@ -43,10 +43,10 @@ class Epochs:
         """
         self.session.order, self.session.progress.position = order, 0
 
-        def asked() -> int:
-            hear(self.session.progress.position)
-            return 0
+        def listen(progress: Progress) -> str:
+            hear(progress.position)
+            return ""
 
         start = now(self.device)
-        self.session.epoch(asked)
+        self.session.epoch(listen)
         return now(self.device) - start

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 from tangokg.cli.output import Output, heard
 from tangokg.errors import TangoError
@@ -14,7 +20,15 @@ ANYWHERE = ("-q", "--quiet", "-v", "--verbose")  # flags that may stand before o
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``tango`` with these words and return its exit status: 0 done, 2 a mistake that the user can mend."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with _listening():
+            return _main(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # before or after everything else
+        sys.stderr.write("error: interrupted.\n")
+        return 130
+
+
+def _main(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name may not fit the terminal's encoding
@@ -29,6 +43,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+class _Ctrlc:
+    """The handler of Ctrl-C from the first moment on. It raises, and remembers for the training loop."""
+
+    received = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        raise KeyboardInterrupt
+
+
+def _interrupt() -> None:
+    """Ctrl-C for the main thread, also where it waits for something."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
+
+
+@contextmanager
+def _listening() -> Iterator[None]:
+    """Take care that no Ctrl-C is lost: one that is raised in a destructor, or while modules load, comes again."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler, hook = signal.getsignal(signal.SIGINT), sys.unraisablehook
+
+    def again(lost: Any) -> None:
+        if isinstance(lost.exc_value, KeyboardInterrupt):
+            threading.Timer(0.05, _interrupt).start()
+        else:
+            hook(lost)
+
+    if handler is signal.default_int_handler:  # not where Ctrl-C is ignored, or somebody else listens
+        signal.signal(signal.SIGINT, _Ctrlc())
+        sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        sys.unraisablehook = hook
+
+
 def _run(words: list[str], output: Output) -> int:
     """The command's status; each kind of failure has its message."""
     try:
@@ -38,9 +94,8 @@ def _run(words: list[str], output: Output) -> int:
         if status == 130:
             output.complain("interrupted.")
         return status
-    except KeyboardInterrupt:
-        output.complain("interrupted.")
-        return 130
+    except KeyboardInterrupt as stop:
+        return output.fail(str(stop) or "interrupted.", getattr(stop, "status", 130))
     except TangoError as error:
         return output.fail(str(error), getattr(error, "status", 2))
     except BrokenPipeError:

@@ -11,10 +11,12 @@ import typer
 
 from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
+    AllowSeen,
     Columns,
     Data,
     DateFormat,
     Device,
+    Epochs,
     Json,
     OneRelation,
     Overlap,
@@ -77,9 +79,6 @@ PlotComparison = Annotated[
         help="MRR against training time: .png, .svg or .pdf; else compare.png beside the runs.",
     ),
 ]
-Epochs = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="At most so many epochs, as --set epochs=N.", show_default=False)
-]
 
 
 def compare(
@@ -92,6 +91,7 @@ def compare(
     epochs: Epochs = None,
     seed: SomeSeed = None,
     device: Device = None,
+    allow_seen: AllowSeen = False,
     plot: PlotComparison = None,
     train_share: TrainShare = None,
     valid_share: ValidShare = None,
@@ -136,7 +136,7 @@ def compare(
     folder = out or Path("runs") / f"{dataset.name}-compare"
     entries = plan.entries(folder)
     for entry in entries:
-        entry.check(dataset)
+        entry.check(dataset, allow_seen)
     measured = []
     for number, entry in enumerate(entries, 1):
         done = "loaded from" if entry.finished else "goes on in" if entry.there else "trained into"
@@ -165,7 +165,8 @@ def _measure(output: Output, dataset: Dataset, entry: Entry, device: str) -> Mea
         forecaster = fit_shown(output, dataset, entry.config, entry.path, again, resume=entry.there)
     began = time.perf_counter()
     metrics = _ranks(output, forecaster)
-    return Measured(entry.name, metrics, _train_seconds(entry.path), time.perf_counter() - began)
+    name = f"{entry.name} (not comparable)" if metrics.not_comparable else entry.name
+    return Measured(name, metrics, _train_seconds(entry.path), time.perf_counter() - began)
 
 
 def _ranks(output: Output, forecaster: Forecaster) -> Metrics:
@@ -191,6 +192,7 @@ def _report(
     title = f"{dataset.name}, test part, {FILTER}, {queries:,} queries"
     if as_json:
         runs = {entry.name: {"run": str(entry.path), "seed": entry.config.seed} for entry in entries}
+        runs |= {f"{name} (not comparable)": run | {"not_comparable": True} for name, run in runs.items()}
         found = comparison.to_dict()
         found["models"] = [row | runs[row["model"]] for row in found["models"]]
         output.json({"dataset": dataset.name, "split": "test"} | found)
@@ -201,7 +203,7 @@ def _report(
     plot.parent.mkdir(parents=True, exist_ok=True)
     plot_comparison(plot, comparison.rows, title)
     output.say(f"The figure is in {plot}.")
-    best = next(entry for entry in entries if entry.name == comparison.rows[0].name)
+    best = next(entry for entry in entries if entry.name == comparison.rows[0].name.removesuffix(" (not comparable)"))
     output.say(f"Next: {next_command(output.words, 'evaluate', str(best.path), '--by', 'relation')}")
 
 

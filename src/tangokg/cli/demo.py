@@ -10,7 +10,6 @@ import typer
 
 from tangokg.cli.asking import answers_table
 from tangokg.cli.counting import COUNTERS, make_counter
-from tangokg.cli.hints import SMALL, with_settings
 from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import Json, Overwrite, Seed
 from tangokg.cli.output import Output, make_table
@@ -141,7 +140,7 @@ def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:
         output.say(f"  {shlex.join(['tango', 'evaluate', str(out), '--horizon', '1-8'])}")
     if EXAMPLE.is_file():
         output.say(f"  python {EXAMPLE}       write a small table of events, trips.csv")
-        output.say(f"  {with_settings(['train', 'trips.csv', '--out', 'runs/trips'], SMALL)}")
+        output.say("  tango train trips.csv --out runs/trips")
         output.say("  tango forecast runs/trips Anna visits --at 2024-04-10")
     else:
         output.say("  tango train events.csv         a table of your own with columns subject, relation, object, time")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from tangokg.config import parse_assignment, unknown_setting
@@ -25,18 +25,27 @@ class Entry:
     path: Path
     config: RunConfig
     there: bool  # whether a run is in its folder, finished or not
+    given: bool = False  # by its folder: taken as it is, be it that it was stopped early
 
     @property
     def finished(self) -> bool:
-        return self.there and RunFolder(self.path).finished
+        folder = RunFolder(self.path)
+        return self.there and (folder.usable if self.given else folder.finished)
 
-    def check(self, dataset: Dataset) -> None:
-        """A run that is there must be of the same facts in the same parts."""
-        if self.there and not dataset.same_facts(there := RunFolder(self.path).dataset()):
+    def check(self, dataset: Dataset, allow_seen: bool = False) -> None:
+        """A run that is there must be of the same facts in the same parts, and must not have seen the test part."""
+        folder = RunFolder(self.path)
+        if self.there and not dataset.same_facts(there := folder.dataset()):
             raise RunError(
                 f"{self.path} was made with other data than these ({what_differs(there, dataset)}): "
                 "leave it out, or choose another --out."
             )
+        if self.config.train.refit or (self.there and folder.usable and folder.exposure().refit):
+            raise RunError(
+                f"{self.path}: a run that is trained on all parts (refit) cannot be compared on one of them."
+            )
+        if self.there and not allow_seen and (seen := folder.planned_exposure(dataset).seen):
+            raise RunError(f"{self.path} is not comparable: {seen}. Leave it out, or mark it with --allow-seen.")
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class Plan:
         labels = [c.model if models.count(c.model) == 1 else f"{c.model} ({path})" for path, c in self.given.items()]
         runs = zip(labels, self.given.items(), strict=True)
         return [
-            *(Entry(label, path, config, True) for label, (path, config) in runs),
+            *(Entry(label, path, config, True, given=True) for label, (path, config) in runs),
             *(self._entry(name, folder / name) for name in self.own),
         ]
 
@@ -66,11 +75,19 @@ class Plan:
         there = RunFolder(path).config()
         if there.model != name:
             raise RunError(f"{path} holds a run of {there.model}, expected one of {name}: choose another --out.")
-        other = [f"--set {text}" for text in self.own[name] if make_config(name, there.to_tables(), [text]) != there]
+        other = [f"--set {text}" for text in self.own[name] if not _agrees(there, text)]
         other += [f"--seed {self.seed}"] if self.seed not in (None, there.seed) else []
         if other:
             raise RunError(f"{path} was made with other settings than {', '.join(other)}: choose another --out.")
         return Entry(name, path, there, True)
+
+
+def _agrees(config: RunConfig, text: str) -> bool:
+    """Whether a config has this setting already; that epochs alone would lift the budget does not count."""
+    found = make_config(config.model, config.to_tables(), [text])
+    key = parse_assignment(text)[0].rpartition(".")[2]
+    kept = found.train if key == "budget" else replace(found.train, budget=config.train.budget)
+    return replace(found, train=kept) == config
 
 
 def make_plan(
@@ -79,7 +96,7 @@ def make_plan(
     """Models and runs as they were named; a model of which a run is given is not trained."""
     given = {path: RunFolder(path).config() for path in runs}
     for path in given:
-        if not RunFolder(path).finished:
+        if not RunFolder(path).usable:
             raise RunError(f"{path}: the run is not finished. Go on with `tango train --out {path} --resume`.")
     for name in models:
         if name not in (ALL, *MODELS):

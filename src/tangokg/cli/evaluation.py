@@ -71,6 +71,11 @@ def evaluate(
     about |= {"unit": forecaster.facts.clock.unit}
     kinds = [name for name, chosen in (("inductive", inductive), ("multi-step", multi_step)) if chosen]
     title = ", ".join([f"{about['model']} on the {split.value} part of {about['dataset']}", *kinds])
+    if mark := forecaster.exposure.seen:
+        about["not_comparable"], title = mark, f"{title}, NOT COMPARABLE: {mark}"
+    if forecaster.progress.ended in ("stopped", "chosen"):
+        about["ended"] = forecaster.progress.ended
+        output.say(f"Training was stopped early: `tango train --out {run} --resume` goes on.")
     if plot:
         _plot(plot, forecaster, measured, beside, names[0], title)
         output.say(f"The figure is in {plot}.")

@@ -1,4 +1,4 @@
-"""What helps before training starts: settings for small data, and what a run to go on from knows."""
+"""What is told before training starts: data, settings by rule, and what a run to go on from knows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,29 @@ from tangokg.cli.output import Output, counted
 
 if TYPE_CHECKING:
     from tangokg.quads import Dataset
+    from tangokg.train import RunConfig
+
+
+def tell_before(output: Output, dataset: Dataset, config: RunConfig, folder: Path, hint: bool) -> None:
+    """What was read and, for a small table with a model of one size, which settings would do."""
+    from tangokg.cli.sources import tell
+
+    tell(output, dataset)
+    if hint and getattr(config.settings, "dim", 0) > 0:
+        hint_smaller(output, dataset, folder)
+
+
+def tell_settings(config: RunConfig) -> str:
+    """The settings that a rule chose, and the limits, in a line."""
+    from tangokg.train.stopping import duration
+
+    train, settings = config.train, config.settings
+    windows = "1 window" if train.batch_windows == 1 else f"{train.batch_windows} windows"
+    size = f"{train.batch_queries:,} questions" if train.batch_queries else windows
+    own = "".join(f", {name} {getattr(settings, name)}" for name in getattr(settings, "ruled", ("dim",)))
+    limit = f"{train.epochs} epochs" + (f" or {duration(train.budget)}" if train.budget > 0 else "")
+    return f"Settings: steps of {size} at learning rate {train.learning_rate:g}{own}; at most {limit}."
+
 
 FEW_FACTS, FEW_ENTITIES = 2000, 500  # to train on; below either, smaller settings are faster and usually better
 SMALL = ("dim=32", "history=2", "epochs=10", "learning_rate=0.01")

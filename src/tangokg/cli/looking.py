@@ -26,7 +26,6 @@ SearchText = Annotated[
 ]
 Most = Annotated[int, typer.Option("--top", min=1, help="How many names of each kind.")]
 SUM = "sha256 of"
-ENDS = {"stopped": "stopped early", "budget": "its time was spent", "chosen": "the refit is still to come"}
 COUNTERS = ("recurrency", "copy-last", "frequency", "recurrence")
 
 
@@ -174,18 +173,13 @@ def _stored(folder: RunFolder) -> dict[str, Any]:
 def _ending(folder: RunFolder, config: RunConfig) -> dict[str, Any]:
     """How training ended, and after how many epochs."""
     from tangokg.report import read_log
+    from tangokg.train.stopping import why_ended
 
-    if not folder.finished:
+    if not folder.usable:
         done = len(read_log(folder.log)) if folder.log.exists() else 0
         return {"ended": f"not finished: go on with `tango train --out {folder.path} --resume`", "epochs": done}
-    progress, train = folder.progress(), config.train
-    word = getattr(progress, "ended", "")
-    why = ENDS.get(word)
-    if not why and not progress.epoch:
-        why = "nothing to train"
-    elif not why:
-        full = word == "epochs" or progress.epoch >= train.epochs
-        why = "all epochs are done" if full else f"no better validation MRR for {counted(train.patience, 'epoch')}"
+    progress = folder.progress()
+    why = why_ended(progress, config.train) or ("finished" if progress.epoch else "nothing to train")
     best = {"best epoch": progress.best_epoch} if progress.best_epoch else {}
     return {"ended": why, "epochs": progress.epoch, **best}
 

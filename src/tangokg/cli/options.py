@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tangokg.config import parse_duration
 from tangokg.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ ABOUT_MODEL = (
 )
 DEVICES = ("auto", "cpu", "cuda")
 MOST_HORIZONS = 1000
-SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Split(StrEnum):
@@ -135,6 +134,20 @@ Out = Annotated[
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, with its settings.")]
 From = Annotated[Path | None, typer.Option("--from", metavar="RUN", help="Go on from a trained run, with newer data.")]
+AllowSeen = Annotated[
+    bool, typer.Option("--allow-seen", help="Also where a run saw what is held back now; marks it not comparable.")
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Train for at most this long: 90s, 10m, 2h, or none.", show_default=False),
+]
+Epochs = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="At most so many epochs, as --set epochs=N.", show_default=False)
+]
+Refit = Annotated[
+    bool,
+    typer.Option("--refit", help="Then train on all parts, for use: figures are those before.", show_default=False),
+]
 PlotTraining = Annotated[
     Path | None, typer.Option("--plot", metavar="FILE", help="Draw loss and validation MRR: .png, .svg or .pdf.")
 ]
@@ -263,9 +276,4 @@ def parse_horizons(text: str) -> list[float]:
 
 def parse_budget(text: str | None) -> float | None:
     """``90``, ``90s``, ``8m``, ``2h``, ``1d`` -> seconds."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip())
-    if found is None or float(found[1]) <= 0:
-        raise ConfigError(f"--budget {text!r}: expected a time such as 90s, 8m or 1h.")
-    return float(found[1]) * SECONDS[found[2]]
+    return None if text is None else parse_duration(text, "--budget")

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tangokg.cli.fitting import Fitted
-from tangokg.errors import HIDDEN, harmless, harmless_line
+from tangokg.errors import HIDDEN, TangoError, harmless, harmless_line
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 WIDE = 200  # columns where there is no terminal: lines are for programs, and are not folded
 BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+class Stopped(TangoError):
+    """A command was asked to stop and has kept what it could; Typer would take a KeyboardInterrupt for its own."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Output:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tangokg.cli.output import Output, counted, make_table
+from tangokg.cli.output import Output, Stopped, counted, make_table
 from tangokg.errors import DataError, RunError
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def make_runs(output: Output, wishes: Wishes, as_json: bool) -> None:
             else:
                 outcome = side_by_side(jobs, workers, wishes.work, wishes.device, budget, board, keep)
     except Interrupted as stop:
-        stop.args = (f"interrupted; runs under way are in {wishes.work}. Go on with:\n  {_command(output)}",)
-        raise
+        text = f"interrupted; runs under way are in {wishes.work}. Go on with:\n  {_command(output)}"
+        raise Stopped(text, stop.status) from stop
     _report(output, outcome, stored, as_json)
     if wishes.again and not as_json:
         for result in outcome.results:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tangokg.cli.aside import all_or_nothing
 from tangokg.cli.counting import BESIDE, counted_parts
-from tangokg.cli.hints import hint_smaller, tell_start
+from tangokg.cli.hints import tell_before, tell_settings, tell_start
 from tangokg.cli.next_steps import next_command, worth_asking
 from tangokg.cli.options import (
+    AllowSeen,
+    Budget,
     Columns,
     Config,
     DateFormat,
     Device,
+    Epochs,
     From,
     Json,
     Model,
@@ -31,6 +31,7 @@ from tangokg.cli.options import (
     Overwrite,
     PlotTraining,
     Reading,
+    Refit,
     Resume,
     Settings,
     SkipBad,
@@ -42,10 +43,11 @@ from tangokg.cli.options import (
     Unit,
     ValidFrom,
     ValidShare,
+    parse_budget,
     parse_columns,
 )
-from tangokg.cli.output import FIGURES, Output, counted, figures, make_table
-from tangokg.errors import ConfigError, DataError, RunError, TrainingError
+from tangokg.cli.output import FIGURES, Output, Stopped, counted, figures, make_table
+from tangokg.errors import ConfigError, DataError, RunError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
@@ -66,6 +68,10 @@ def train(
     resume: Resume = False,
     overwrite: Overwrite = False,
     start: From = None,
+    allow_seen: AllowSeen = False,
+    budget: Budget = None,
+    epochs: Epochs = None,
+    refit: Refit = False,
     device: Device = None,
     plot: PlotTraining = None,
     train_share: TrainShare = None,
@@ -98,19 +104,26 @@ def train(
         overlap,
     )
     dataset = _read(data, reading, out if resume else None)
-    assignments = [*(settings or []), *([f"train.device={device}"] if device else [])]
+    assignments = [*(settings or []), *limits(budget, epochs, refit), *([f"train.device={device}"] if device else [])]
     resolved, folder = Wishes(model, config, assignments, seed).resolve(dataset, out, resume, start)
     tell_before(output, dataset, resolved, folder, hint=not (config or settings or resume or start))
     if start:
         tell_start(output, start, dataset)
     again = ["tango", *(word for word in output.words if word not in ("--resume", "--overwrite")), "--resume"]
-    options = {"resume": resume, "overwrite": overwrite, "start_from": start}
+    options = {"resume": resume, "overwrite": overwrite, "start_from": start, "allow_seen": allow_seen}
     forecaster = fit_shown(output, dataset, resolved, folder, again, **options)
     found = _metrics(forecaster, folder) | counted_parts(forecaster)
     report(output, found, as_json)
     if plot:
         _plot(output, plot, forecaster, folder)
     _what_next(output, forecaster, folder)
+
+
+def limits(budget: str | None, epochs: int | None, refit: bool = False) -> list[str]:
+    """``--budget``, ``--epochs`` and ``--refit`` as settings."""
+    seconds = -1.0 if budget == "none" else parse_budget(budget)
+    values = {"epochs": epochs, "budget": seconds, "refit": "true" if refit else None}
+    return [f"train.{name}={value}" for name, value in values.items() if value is not None]
 
 
 def _check(resume: bool, overwrite: bool, plot: Path | None) -> None:
@@ -171,15 +184,6 @@ def _read(data: str | None, reading: Reading, resumed: Path | None) -> Dataset:
     return RunFolder(resumed).dataset()
 
 
-def tell_before(output: Output, dataset: Dataset, config: RunConfig, folder: Path, hint: bool) -> None:
-    """What was read and, for a small table with the settings of a large one, which would do."""
-    from tangokg.cli.sources import tell
-
-    tell(output, dataset)
-    if hint and hasattr(config.settings, "dim"):
-        hint_smaller(output, dataset, folder)
-
-
 def fit_shown(
     output: Output, dataset: Dataset, config: RunConfig, out: Path | None, again: list[str], **options: Any
 ) -> Forecaster:
@@ -191,64 +195,17 @@ def fit_shown(
     if options.get("resume") and out is not None and not out.exists():
         output.say(f"There is no run in {out} yet: a new one begins.")
     elif hasattr(config.settings, "dim") and not options.get("resume"):
-        train = resolve(config, dataset).train
-        windows = "1 window" if train.batch_windows == 1 else f"{train.batch_windows} windows"
-        size = f"{train.batch_queries:,} questions" if train.batch_queries else windows
-        output.say(f"Steps of {size} at learning rate {train.learning_rate:g}.")
+        output.say(tell_settings(resolve(config, dataset)))
     try:
         with all_or_nothing(out, options.get("overwrite", False), output.say), Display(output.notes) as display:
             return fit(dataset, config, out=out, reporter=display, **options)
     except Interrupted as stop:
-        if out is not None:
-            stop.args = (f"{stop} Go on with:\n  {shlex.join(again)}",)
-        raise
-
-
-@contextmanager
-def all_or_nothing(out: Path | None, overwrite: bool, say: Callable[[str], None]) -> Iterator[None]:
-    """A start that fails before the first checkpoint leaves the disk as it was, an overwritten run included.
-
-    Only a folder that this process made is deleted: where it was not there before, training that fails has made it,
-    while any other failure may be that another process was faster. The run to replace waits under a name that is told,
-    and is deleted when the new one can be gone on with: a kill loses neither.
-    """
-    if out is None:
-        yield
-        return
-    out = out.absolute()
-    missing = [path for path in (out, *out.parents) if not path.exists()]
-    empty = out.is_dir() and not any(out.iterdir())
-    aside = _set_aside(out, say) if overwrite and (out / "config.toml").exists() else None
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, TrainingError) and (missing or empty or aside) and not _can_go_on(out):
-            shutil.rmtree(out, ignore_errors=True)
-        if empty and not out.exists():
-            out.mkdir()
-        if aside and not out.exists():
-            aside.rename(out)
-        for folder in missing[1:]:
-            with suppress(OSError):  # something has come to lie in it
-                folder.rmdir()
-        raise
-    finally:
-        if aside and aside.exists() and _can_go_on(out):
-            shutil.rmtree(aside, ignore_errors=True)
-
-
-def _set_aside(out: Path, say: Callable[[str], None]) -> Path:
-    aside = out.with_name(f"{out.name}.replaced-{os.getpid()}")
-    out.rename(aside)
-    say(f"The run that was there waits in {aside} until this one has a checkpoint.")
-    return aside
-
-
-def _can_go_on(out: Path) -> bool:
-    """Whether a run is here that has trained for a while."""
-    from tangokg.train import RunFolder
-
-    return RunFolder(out).checkpoint.exists() or RunFolder(out).finished
+        text = str(stop)
+        if out is not None and stop.forecaster is not None:
+            text += f" The run in {out} is usable as it is; stopped early, it has no figures yet."
+        if out is not None and (stop.forecaster is not None or stop.checkpoint is not None):
+            text += f" Go on with:\n  {shlex.join(again)}"
+        raise Stopped(text, stop.status) from stop
 
 
 def _metrics(forecaster: Forecaster, out: Path) -> dict[str, Any]:
@@ -285,6 +242,7 @@ def _table(found: dict[str, Any], filters: tuple[str, ...]) -> Any:
         for name in filters
     ]
     title = f"{found['model']} on {found['dataset']}, seed {found['seed']}, {counted(found['epochs'], 'epoch')}"
+    title += f", NOT COMPARABLE: {found['not_comparable']}" if found.get("not_comparable") else ""
     return make_table(title, ("part", "model", "filter", *FIGURES, "queries"), rows, left=3)
 
 
@@ -301,9 +259,9 @@ def _plot(output: Output, path: Path, forecaster: Forecaster, out: Path) -> None
 
 def _what_next(output: Output, forecaster: Forecaster, out: Path) -> None:
     """The run, and two commands to copy, with names that it knows."""
-    of_data = ("--column",)  # the run has its data; --observe FILE may have other headings
+    of_data = ("--column", "--skip-bad")  # the run has its data; --observe FILE may have other headings
     output.say(f"The run is in {out}. Next:")
     asked = worth_asking(forecaster.facts)
     output.say(f"  {next_command(output.words, 'forecast', str(out), *asked, without=of_data)}")
-    if len(forecaster.dataset.test):
+    if len(forecaster.dataset.test) and not forecaster.exposure.refit:  # it would be refused
         output.say(f"  {next_command(output.words, 'evaluate', str(out), '--by', 'relation')}")

@@ -33,7 +33,7 @@ from tangokg.cli.options import (
     parse_columns,
     parse_device,
 )
-from tangokg.cli.output import Output, counted, make_table
+from tangokg.cli.output import Output, Stopped, counted, make_table
 from tangokg.errors import ConfigError, TrainingError, nearest, offer
 
 if TYPE_CHECKING:
@@ -179,11 +179,11 @@ def _search_shown(output: Output, search: Search, workers: int) -> list[Outcome]
                 return work_together(search, workers, display.hear)
             return work(search, hear=display.hear)
     except Interrupted as stop:
-        stop.args = (
+        raise Stopped(
             f"interrupted; the study is {search.path}, and trials under way have a checkpoint. Go on with:\n"
             f"  {shlex.join(['tango', *output.words])}",
-        )
-        raise
+            stop.status,
+        ) from stop
 
 
 def _finish(

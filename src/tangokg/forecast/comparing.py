@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tangokg.config import unknown_setting
-from tangokg.errors import ConfigError, DataError, nearest, offer
+from tangokg.errors import ConfigError, DataError, RunError, nearest, offer
 from tangokg.forecast.forecaster import Forecaster
 from tangokg.forecast.training import as_dataset, fit
 from tangokg.models import MODELS
@@ -17,6 +17,7 @@ from tangokg.quads.values import Dataset
 from tangokg.report.compare import Comparison, Measured
 from tangokg.report.compare import compare as compare_measured
 from tangokg.train import TrainSettings, make_config
+from tangokg.train.exposure import MARK
 
 USUAL = ("frequency", "recurrency", "tango")  # quick and telling
 
@@ -30,17 +31,21 @@ def compare(
     seed: int = 0,
     verbose: bool = True,
     out: str | Path | None = None,
+    allow_seen: bool = False,
     **settings: Any,
 ) -> Comparison:
     """Train each model, unless it is a forecaster already, and rank the test part of ``data`` with all of them.
 
     ``settings`` go to every model that has them. With ``out`` each run is kept there, under the name of its model. The
     rows of the result have the best first, with a 95 % interval; ``test`` compares the first two on the same queries.
+    A forecaster that saw what it is judged by is refused, or with ``allow_seen`` marked "not comparable".
     """
     dataset = as_dataset(data, unit=unit, columns=columns)
     if not len(dataset.test):
         raise DataError(f"{dataset.name}: models are compared on the test part, and there is none.")
     chosen = _named(models)
+    if settings.get("refit"):
+        raise ConfigError("compare(): a model that is trained on all parts (refit) cannot be compared on one of them.")
     own = _own_settings([name for name, model in chosen.items() if isinstance(model, str)], settings)
     measured = []
     for name, model in chosen.items():
@@ -48,10 +53,11 @@ def compare(
             place = None if out is None else Path(out) / name
             forecaster = fit(dataset, model, seed=seed, verbose=verbose, out=place, **own[name])
         else:
-            forecaster = _same_data(name, model, dataset)
+            forecaster = _fair(name, _same_data(name, model, dataset), allow_seen)
         began = time.perf_counter()
         metrics = forecaster.evaluate(dataset.test)
-        measured.append(Measured(name, metrics, forecaster.progress.seconds, time.perf_counter() - began))
+        label = f"{name} ({MARK})" if metrics.not_comparable else name
+        measured.append(Measured(label, metrics, forecaster.progress.seconds, time.perf_counter() - began))
     return compare_measured(measured, seed)
 
 
@@ -98,4 +104,12 @@ def _same_data(name: str, forecaster: Forecaster, dataset: Dataset) -> Forecaste
     if not dataset.same_facts(forecaster.dataset):
         other = what_differs(forecaster.dataset, dataset)
         raise DataError(f"compare(): {name} was made with other data ({other}); compare on the same.")
+    return forecaster
+
+
+def _fair(name: str, forecaster: Forecaster, allow_seen: bool) -> Forecaster:
+    if forecaster.exposure.seen and not allow_seen:
+        raise RunError(
+            f"compare(): {name} is {MARK}: {forecaster.exposure.seen}. Leave it out, or mark it with allow_seen=True."
+        )
     return forecaster

@@ -28,6 +28,8 @@ from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_at
 from tangokg.train import Progress, RunConfig, RunFolder
 from tangokg.train.devices import choose_device
+from tangokg.train.exposure import Exposure, everything
+from tangokg.train.locks import owning
 
 BATCH, TIMES = 256, 16  # questions scored at once, and the most distinct times among them
 
@@ -37,9 +39,17 @@ Floats = NDArray[np.float64]
 class Forecaster:
     """Ranks who or what completes a fact, from everything observed before the time asked for."""
 
-    def __init__(self, model: Model, dataset: Dataset, config: RunConfig, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        dataset: Dataset,
+        config: RunConfig,
+        progress: Progress | None = None,
+        exposure: Exposure | None = None,
+    ) -> None:
         self.model, self.dataset, self.config = model.eval(), dataset, config
         self.progress = progress or Progress()
+        self.exposure = exposure or Exposure.of(dataset)
 
     def __repr__(self) -> str:
         return f"Forecaster({self.config.model!r} trained on {self.dataset!r})"
@@ -90,7 +100,7 @@ class Forecaster:
         found: dict[int, Forecast] = {}
         self.model.eval()
         with torch.inference_mode():
-            for batch in _batches(times):
+            for batch in _batches(times, 1 if self.model.one_by_one else TIMES):
                 t, window = np.unique(times[batch], return_inverse=True)
                 encoded = self.model.encode(self._timeline, self._windows(t))
                 chances = self._chances(encoded, [questions[i] for i in batch], window)
@@ -200,19 +210,20 @@ class Forecaster:
         if not len(part):
             raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
         new = adapt(part, self.facts.vocab, self.facts.clock)
+        self.exposure.check(new)
         together = concatenate([replace(self.facts, vocab=new.vocab), new])
         timeline = build_timeline(together).to(self._device)
         asked = build_timeline(new).to(self._device)
         own = queries_at(asked, torch.arange(len(asked), device=self._device))
         only = replace(protocol, keep=lambda queries: protocol.keep(queries) & _among(queries, own))
         metrics = evaluate(self.model, timeline, torch.searchsorted(timeline.t, asked.t), only, **options)
-        return replace(metrics, relations=new.vocab.relations)
+        return replace(metrics, relations=new.vocab.relations, not_comparable=self.exposure.seen)
 
     @property
     def seen(self) -> Tensor:
         """(N,) bool: the entities that training saw, for the inductive protocol."""
         seen = torch.zeros(self.facts.vocab.num_entities, dtype=torch.bool)
-        train = self.dataset.train
+        train = (everything(self.dataset) if self.exposure.refit else self.dataset).train
         seen[torch.from_numpy(np.concatenate([train.s, train.o]))] = True
         of_model = getattr(self.model, "seen", seen[:0]).cpu()  # a run that goes on from another saw more
         seen[: len(of_model)] |= of_model
@@ -223,9 +234,10 @@ class Forecaster:
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write a run folder that :func:`tangokg.load` and the command line read."""
         check_types("save", ("path", path, (str, Path)))
-        folder = RunFolder(Path(path)).claim(overwrite)
-        folder.create(self.dataset, self.config)
-        folder.save_model(self.model, self.progress)
+        with owning(Path(path)):
+            folder = RunFolder(Path(path)).claim(overwrite)
+            folder.create(self.dataset, self.config)
+            folder.save_model(self.model, self.progress, self.exposure)
 
     @cached_property
     def _timeline(self) -> Timeline:
@@ -237,11 +249,11 @@ class Forecaster:
         return tensors[0].device if tensors else torch.device("cpu")
 
 
-def _batches(times: Floats) -> Iterator[NDArray[np.int64]]:
-    """Positions in order of time, at most ``BATCH`` questions and ``TIMES`` distinct times together."""
+def _batches(times: Floats, most: int = TIMES) -> Iterator[NDArray[np.int64]]:
+    """Positions in order of time, at most ``BATCH`` questions and ``most`` distinct times together."""
     order = np.argsort(times, kind="stable")
     fresh = np.diff(times[order], prepend=-np.inf) > 0
-    group = (np.cumsum(fresh) - 1) // TIMES  # of times
+    group = (np.cumsum(fresh) - 1) // most  # of times
     for some in np.split(order, np.flatnonzero(np.diff(group)) + 1):
         yield from (some[i : i + BATCH] for i in range(0, len(some), BATCH))
 
@@ -261,4 +273,4 @@ def load(path: str | Path, device: str = "auto") -> Forecaster:
     check_types("load", ("path", path, (str, Path)), ("device", device, (str,)))
     folder = RunFolder(Path(path))
     model, dataset, config = folder.load()
-    return Forecaster(model.to(choose_device(device)), dataset, config, folder.progress())
+    return Forecaster(model.to(choose_device(device)), dataset, config, folder.progress(), folder.exposure())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -13,20 +14,26 @@ from typing import Any, Unpack
 
 import torch
 
-from tangokg.config import unknown_setting
+from tangokg.config import parse_duration, unknown_setting
 from tangokg.errors import ConfigError, DataError, RunError, TangoError, check_types
 from tangokg.forecast.forecaster import Forecaster, load
+from tangokg.models import Model
 from tangokg.quads import find, read_table
 from tangokg.quads.differing import what_differs
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
-from tangokg.train import RunConfig, RunFolder, make_config
+from tangokg.train import Interrupted, Reporter, RunConfig, RunFolder, Stop, make_config, resolve
 from tangokg.train.devices import name_of
-from tangokg.train.loop import Reporter, resolve
+from tangokg.train.display import tell_end, tell_refit
+from tangokg.train.exposure import Exposure, check_start, everything
+from tangokg.train.locks import owning
 from tangokg.train.loop import fit as train
 from tangokg.train.notebook import default_display
 from tangokg.train.provenance import commit
+from tangokg.train.settings import LIMITS, NO_LIMIT, inherit
+from tangokg.train.signals import watching
+from tangokg.train.stopping import CHOSEN, STOPPED, never
 from tangokg.train.warmstart import adopt, continue_dataset
 
 
@@ -38,8 +45,11 @@ def fit(
     resume: bool = False,
     overwrite: bool = False,
     start_from: str | Path | None = None,
+    allow_seen: bool = False,
     reporter: Reporter | None = None,
     seed: int | None = None,
+    budget: str | float | None = None,
+    stop: Stop | None = None,
     verbose: bool = True,
     columns: Mapping[str, str] | None = None,
     unit: str | None = None,
@@ -54,59 +64,126 @@ def fit(
 
     ``data`` is a :class:`Dataset`, facts (split 80/10/10 by time), a path, a known name or a table; ``config`` a model
     name, with further ``settings`` by keyword, or a whole config. With ``out`` the run is kept there: it can be resumed
-    after an interruption, and the folder is what :func:`tangokg.load` reads. ``start_from`` names a run to go on from.
-    ``columns`` to ``overlap`` say how a table or folder is read, as in :func:`tangokg.read_events`. With
-    ``verbose=False`` nothing is shown; each epoch is logged (``logging.getLogger("tangokg")``, level INFO) in any case.
+    after an interruption, and the folder is what :func:`tangokg.load` reads. ``start_from`` names a run to go on from;
+    where it saw what is held back now, this is refused, or with ``allow_seen`` marked. ``budget`` is a time ("10m", or
+    seconds), ``stop`` a callback that is asked after each step. Ctrl-C raises :class:`tangokg.Interrupted`, whose
+    ``forecaster`` has the best weights so far. ``columns`` to ``overlap`` say how a table or folder is read, as in
+    :func:`tangokg.read_events`. With ``verbose=False`` nothing is shown; each epoch is logged in any case
+    (``logging.getLogger("tangokg")``, level INFO).
     """
     check_types("fit", ("config", config, (str, RunConfig)), ("unit", unit, (str, None)))
     check_types(
         "fit", ("columns", columns, (Mapping, None)), ("out", out, (str, Path, None)), ("seed", seed, (int, None))
     )
+    if budget is not None:
+        settings["budget"] = NO_LIMIT if budget == "none" else parse_duration(budget, "budget")
     resolved = _with(make_config(config) if isinstance(config, str) else config, settings)
     resolved = resolved if seed is None else replace(resolved, seed=seed)
     reading = TableKeywords(
         columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
     )
-    dataset = as_dataset(data, overlap, **reading)
-    start = None
-    if start_from is None and out is not None and resume:
-        start_from = _unstarted_origin(RunFolder(Path(out)))
-    if start_from is not None:
-        old, old_data, old_config = RunFolder(Path(start_from)).load()
-        if (old_config.model, old_config.settings) != (resolved.model, resolved.settings):
-            other = _differences(old_config, resolved)
-            raise ConfigError(f"{start_from} holds {old_config.model} with other settings ({other}); take the same.")
-        dataset = continue_dataset(old_data, dataset)
-        start = partial(adopt, old=old, vocab=dataset.vocab, old_vocab=old_data.vocab)
-    resolved = resolve(_as_begun(resolved, out) if resume and out is not None else resolved, dataset)
-    folder = None if out is None else _open(out, dataset, resolved, resume, overwrite, start_from)
-    if folder is not None and resume and folder.finished:
-        return load(folder.path, resolved.train.device)
-    try:
-        forecaster = _train(dataset, resolved, folder, resume, start, reporter, verbose)
-    except TangoError:
-        if folder is not None and not folder.checkpoint.exists():
-            folder.remove()  # nothing was learned yet: leave the disk as it was
-        raise
-    if folder is not None:
-        folder.save_metrics(results(forecaster))
-        folder.save_model(forecaster.model, forecaster.progress)  # last: it says that the run is finished
-    return forecaster
+    with watching(), nullcontext() if out is None else owning(Path(out)):
+        plan = _plan(as_dataset(data, overlap, **reading), resolved, out, resume, start_from, allow_seen)
+        folder = None if out is None else _open(out, plan, resume, overwrite)
+        if folder is not None and resume and folder.finished:
+            return load(folder.path, plan.config.train.device)
+        with nullcontext(reporter) if reporter is not None else default_display(verbose) as heard:
+            return _train(plan, folder, resume, heard, stop or never)
 
 
-def _train(
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be trained, on what, and from where."""
+
+    dataset: Dataset
+    config: RunConfig
+    exposure: Exposure
+    origin: Path | None = None
+    start: Callable[[Model], None] | None = None
+
+
+def _plan(
     dataset: Dataset,
     config: RunConfig,
-    folder: RunFolder | None,
+    out: str | Path | None,
     resume: bool,
-    start: Any,
-    reporter: Reporter | None,
-    verbose: bool,
-) -> Forecaster:
+    start_from: str | Path | None,
+    allow_seen: bool,
+) -> _Plan:
+    """Settings left to a rule are those of the run that is resumed or started from, else by rule."""
+    begun = RunFolder(Path(out)) if resume and out is not None and RunFolder(Path(out)).begun else None
+    if start_from is None and begun is not None and not begun.finished:
+        begins = not begun.checkpoint.exists()  # killed before it had a checkpoint
+        start_from = begun.origin if begins or config.train.refit else None
+    if begun is not None:
+        config, allow_seen = inherit(config, begun.config()), allow_seen or bool(begun.seen)
+    if start_from is None:
+        exposure = Exposure.of(dataset) if begun is None else begun.planned_exposure(dataset)
+        return _Plan(dataset, resolve(config, dataset), exposure)
+    folder = RunFolder(Path(start_from))
+    old, old_data, old_config = folder.load()
+    config = replace(config, settings=inherit(config, old_config).settings)
+    if (old_config.model, old_config.settings) != (config.model, config.settings):
+        other = _differences(old_config, config)
+        raise ConfigError(f"{start_from} holds {old_config.model} with other settings ({other}); take the same.")
+    dataset = continue_dataset(old_data, dataset)
+    before = folder.exposure()
+    exposure = Exposure.of(dataset, before, check_start(before, dataset, allow_seen))
+    start = partial(adopt, old=old, vocab=dataset.vocab, old_vocab=old_data.vocab)
+    return _Plan(dataset, resolve(config, dataset), exposure, Path(start_from), start)
+
+
+def _train(plan: _Plan, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop) -> Forecaster:
+    """Train, measure, and where it is wanted refit; whatever stops it early leaves the best so far."""
     files = (None, None) if folder is None else (folder.checkpoint, folder.log)
-    with nullcontext(reporter) if reporter is not None else default_display(verbose) as heard:
-        model, progress = train(dataset, config, files[0], resume, start, heard, files[1])
-    return Forecaster(model, dataset, config, progress)
+    best, saved = None, False
+    try:
+        model, progress = train(plan.dataset, plan.config, files[0], resume, plan.start, reporter, files[1], stop)
+        best = Forecaster(model, plan.dataset, plan.config, progress, plan.exposure)
+        refit = plan.config.train.refit and any(True for _ in model.parameters())
+        tell_end(reporter, progress, plan.config.train)
+        found = results(best)
+        if folder is not None:
+            folder.save_metrics(found)
+            folder.save_model(model, replace(progress, ended=CHOSEN) if refit else progress, plan.exposure)
+            saved = True
+        return _refit(plan, best, folder, resume, reporter, stop) if refit else best
+    except KeyboardInterrupt as interrupt:
+        raise _keep(plan, interrupt, best, None if saved else folder) from None
+    except TangoError:
+        if folder is not None and not folder.checkpoint.exists() and not folder.usable:
+            folder.remove()  # nothing was learned yet: leave the disk as it was
+        raise
+
+
+def _refit(
+    plan: _Plan, chosen: Forecaster, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop
+) -> Forecaster:
+    """The same model trained on all parts, for as many epochs as were best; its figures stay those of ``chosen``."""
+    config = replace(plan.config, train=replace(plan.config.train, budget=NO_LIMIT))
+    checkpoint = None if folder is None else folder.refit_checkpoint
+    whole = everything(plan.dataset)
+    tell_refit(reporter, chosen.progress)
+    model, _ = train(whole, config, checkpoint, resume, plan.start, reporter, stop=stop, like=chosen.progress)
+    exposure = plan.exposure.after_refit(plan.dataset)
+    if folder is not None:
+        folder.save_model(model, chosen.progress, exposure)
+    return Forecaster(model, plan.dataset, plan.config, chosen.progress, exposure)
+
+
+def _keep(
+    plan: _Plan, interrupt: KeyboardInterrupt, best: Forecaster | None, folder: RunFolder | None
+) -> KeyboardInterrupt:
+    """What to raise: with the best forecaster so far, which the folder, where it lacks it, then has too."""
+    stopped = interrupt if isinstance(interrupt, Interrupted) else Interrupted(signal.SIGINT)
+    if best is None and stopped.model is not None:
+        best = Forecaster(stopped.model, plan.dataset, plan.config, stopped.progress, plan.exposure)
+    if best is None:
+        return interrupt
+    if folder is not None:
+        folder.save_stopped(best.model, replace(best.progress, ended=STOPPED), plan.exposure)
+    stopped.forecaster = best
+    return stopped
 
 
 def _with(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
@@ -114,6 +191,8 @@ def _with(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     if not settings:
         return config
     tables = {"settings": {}} | config.to_tables()
+    if "epochs" in settings:  # who says how many epochs wants no other limit, unless he says that too
+        settings = {"budget": NO_LIMIT} | settings
     for key, value in settings.items():
         table = next((table for table in ("settings", "train") if key in tables[table]), None)
         if table is None:
@@ -122,39 +201,27 @@ def _with(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     return make_config(tables=tables, where="fit()")
 
 
-def _as_begun(config: RunConfig, out: str | Path) -> RunConfig:
-    """What is left to a rule, as the run to resume has it: the rule may say otherwise on another device."""
-    folder = RunFolder(Path(out))
-    if not (folder.path / "config.toml").exists():
-        return config
-    begun, train = folder.config().train, config.train
-    windows, rate = train.batch_windows or begun.batch_windows, train.learning_rate or begun.learning_rate
-    return replace(config, train=replace(train, batch_windows=windows, learning_rate=rate))
-
-
-def _unstarted_origin(folder: RunFolder) -> Path | None:
-    """The run to go on from, where one was killed before it had a checkpoint."""
-    there = (folder.path / "config.toml").exists() and not folder.finished and not folder.checkpoint.exists()
-    return folder.origin if there else None
-
-
-def _open(
-    out: str | Path, dataset: Dataset, config: RunConfig, resume: bool, overwrite: bool, start_from: str | Path | None
-) -> RunFolder:
-    """A new run folder, or the one to resume, which must be of the same config and facts."""
-    folder = RunFolder(Path(out))
-    if resume and (folder.path / "config.toml").exists():
-        if folder.config() != config:
-            other = _differences(folder.config(), config)
+def _open(out: str | Path, plan: _Plan, resume: bool, overwrite: bool) -> RunFolder:
+    """A new run folder, or the one to resume, which must be of the same config and facts, its limits apart."""
+    folder, config = RunFolder(Path(out)), plan.config
+    if resume and folder.begun:
+        there = folder.config()
+        limits = {name: getattr(config.train, name) for name in LIMITS}
+        if replace(there, train=replace(there.train, **limits)) != config:
+            other = _differences(there, config)
             raise RunError(f"{folder.path} was made with other settings ({other}); take the same, or use --overwrite.")
-        if not dataset.same_facts(there := folder.dataset()):
-            other = what_differs(there, dataset)
+        if not plan.dataset.same_facts(known := folder.dataset()):
+            other = what_differs(known, plan.dataset)
             raise RunError(
                 f"{folder.path} was made with other data ({other}); resume with the same, or use --overwrite."
             )
+        if there != config:
+            if folder.finished and not folder.checkpoint.exists():
+                raise RunError(f"{folder.path} has no checkpoint any more to go on from; use --overwrite.")
+            folder.reopen(config)
         return folder
     folder.claim(overwrite)
-    folder.create(dataset, config, None if start_from is None else Path(start_from))
+    folder.create(plan.dataset, config, plan.origin, plan.exposure)
     return folder
 
 
@@ -202,9 +269,11 @@ def results(forecaster: Forecaster) -> dict[str, Any]:
         "seed": forecaster.config.seed,
         "config": forecaster.config.to_tables(),
         **{name: metrics.to_dict() for name, metrics in measured.items()},
+        **({"not_comparable": forecaster.exposure.seen} if forecaster.exposure.seen else {}),
         "queries": {name: metrics.queries for name, metrics in measured.items()},
         "epochs": progress.epoch,
         "best_epoch": progress.best_epoch,
+        "ended": progress.ended,
         "train_seconds": round(progress.seconds, 1),
         "device": name_of(device),
         "versions": {

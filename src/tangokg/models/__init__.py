@@ -46,7 +46,7 @@ class Recipe:
 MODELS: dict[str, Recipe] = {
     "tango": Recipe(
         "TANGO with TuckER, logits for what was seen before, and newcomers in training: the default",
-        TangoSettings(decoder="tucker", copying=True, newcomers=0.05),
+        TangoSettings(decoder="tucker", dim=0, copying=True, newcomers=0.05),
         Tango,
     ),
     "flagship": Recipe("states beside the history of pairs", FlagshipSettings(), Flagship),

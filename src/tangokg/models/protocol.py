@@ -25,7 +25,8 @@ class Model(nn.Module, ABC):
     """Scores every candidate object of a query from the snapshots that its window knows.
 
     Laws that the tests run over every model in ``MODELS``: no score depends on a fact of a snapshot that the window
-    does not know, nor on another query; renaming entities permutes the scores; windows can be batched in any way.
+    does not know, nor on another query; renaming entities permutes the scores; windows can be batched in any way,
+    unless the model says that they are to be encoded ``one_by_one``.
     """
 
     # State entries with a row for each entity ("entity") or each of the 2R labels ("relation"), and those that are
@@ -33,6 +34,7 @@ class Model(nn.Module, ABC):
     rows: ClassVar[dict[str, str]] = {}
     looks_back: ClassVar[bool] = True  # whether scores depend on the snapshots that a window knows
     sparse: ClassVar[bool] = False  # whether most scores are 0, and :meth:`score_sparsely` says which are not
+    one_by_one: bool = False  # whether windows encoded together change each other's scores a little
     cuda_graphs: bool = False  # whether a training step on a GPU may be replayed; set by the training loop
 
     @abstractmethod

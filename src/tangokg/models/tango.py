@@ -19,12 +19,14 @@ from tangokg.models.copying import CopyLogits
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
 from tangokg.models.protocol import Model, relative_distance
+from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.models.sparse import add_sparse
 from tangokg.snapshots.blocks import Block, build_block, empty_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
-from tangokg.solve import TABLEAUS, Method, solve
+from tangokg.solve import ADAPTIVE, TABLEAUS, Method, solve
 
+FEW_FACTS, MANY_FACTS = 2_000, 20_000  # to train on: the borders of the rule for the size of states
 GRAPHS = ("own", "other")
 TRANSITIONS_OF = ("start", "next")
 UNSEEN = ("edges", "own")
@@ -34,8 +36,10 @@ UNSEEN = ("edges", "own")
 class TangoSettings:
     """Settings of TANGO. The paper's values stand in the comments where ours differ."""
 
+    ruled: ClassVar[tuple[str, ...]] = ("dim",)  # 0: by rule
+
     decoder: str = "tucker"  # a name in DECODERS
-    dim: int = 200  # D, size of entity and relation states
+    dim: int = 200  # D, size of entity and relation states; 0: by the number of facts and the device
     layers: int = 2  # L, convolutions in the derivative
     history: int = 4  # k, observed snapshots in a window
     transition: float = 1.0  # w, weight of the transition layer; 0 leaves it out
@@ -62,7 +66,9 @@ class TangoSettings:
     def __post_init__(self) -> None:
         if self.decoder not in DECODERS:
             raise ConfigError(f"decoder {self.decoder!r} is unknown; choose one of {', '.join(DECODERS)}.")
-        for name in ("dim", "history", "layers"):
+        if self.dim < 0:
+            raise ConfigError(f"dim must be at least 1, or 0 for a size by rule, found {self.dim}.")
+        for name in ("history", "layers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
         for name in ("dropout", "newcomers"):
@@ -77,6 +83,11 @@ class TangoSettings:
             if getattr(self, name) not in known:
                 raise ConfigError(f"{name} {getattr(self, name)!r} is unknown; choose one of {', '.join(known)}.")
         self.method()
+
+    def by_rule(self, size: Size) -> dict[str, int]:
+        """Few facts cannot fill large states, and a CPU has no time for them."""
+        most = 64 if size.device == "cpu" else 200
+        return {"dim": min(most, 32 if size.facts < FEW_FACTS else 64 if size.facts < MANY_FACTS else 200)}
 
     def method(self) -> Method:
         """How intervals are integrated."""
@@ -116,8 +127,10 @@ class Tango(Model):
 
     def __init__(self, settings: TangoSettings, train: Timeline, generator: torch.Generator) -> None:
         super().__init__()
+        settings = fill_by_rule(settings, Size.of(train))
         dim = settings.dim
         self.settings = settings
+        self.one_by_one = settings.solver in ADAPTIVE  # their steps are those that the whole batch needs
         self.entities = nn.Parameter(torch.empty(train.num_entities, dim))
         self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
         for table in (self.entities, self.relations):

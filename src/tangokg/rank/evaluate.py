@@ -103,12 +103,13 @@ def examine(
     """Rank the answers of an exam that was prepared before.
 
     ``cells`` bounds the scores held at once and ``windows_at_once`` the windows encoded together (None: by device and
-    free memory), ``progress`` hears of (queries done, all queries); none of them changes a result. Ranks are not
-    read from the device before the end.
+    free memory; one where the model wants its windows alone), ``progress`` hears of (queries done, all queries); none
+    of them changes a result. Ranks are not read from the device before the end.
     """
     if cells is None:
         cells = max(fitting_cells(exam.t.device), SPARSE_CELLS if model.sparse else 0)
     size = min(max(WINDOWS[0], cells // CELLS), WINDOWS[1]) if windows_at_once is None else windows_at_once
+    size = 1 if model.one_by_one else size
     rows = max(1, cells // exam.timeline.num_entities)
     counted: list[Rivals] = []
     with _answering(model):

@@ -47,6 +47,7 @@ class Metrics:
     t: Tensor
     num_relations: int
     relations: tuple[str, ...] = ()  # their names, where they are known
+    not_comparable: str = ""  # why: the weights depend on what they are judged by; "": they do not
 
     @property
     def queries(self) -> int:
@@ -54,7 +55,8 @@ class Metrics:
 
     def __repr__(self) -> str:
         lines = (f"{name:12s} {_line(summary.to_dict())}" for name in self.ranks if (summary := self[name]))
-        return "\n".join([f"Metrics of {self.queries:,} queries, in per cent", *lines])
+        mark = f", not comparable: {self.not_comparable}" if self.not_comparable else ""
+        return "\n".join([f"Metrics of {self.queries:,} queries, in per cent{mark}", *lines])
 
     def __getitem__(self, filter_name: str) -> Summary:
         """Figures of all queries: ``metrics["time-aware"].mrr``."""

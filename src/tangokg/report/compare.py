@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rows with the best MRR first, and the first less the second where there are two."""
+    """Rows with the best MRR first, and the first less the second where there are two that can be compared."""
 
     rows: list[Row]
     test: Paired | None
@@ -90,7 +90,8 @@ def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:
         Row(m.name, m.metrics[FILTER], *interval(own), m.train_seconds, m.metrics.queries / max(m.seconds, 1e-9))
         for m, own in zip(ordered, means, strict=True)
     ]
-    return Comparison(rows, paired(values[:2], means[:2], generator) if len(rows) > 1 else None)
+    fair = len(rows) > 1 and not any(m.metrics.not_comparable for m in ordered[:2])
+    return Comparison(rows, paired(values[:2], means[:2], generator) if fair else None)
 
 
 def plot_comparison(path: Path, rows: Sequence[Row], title: str) -> None:

@@ -21,7 +21,7 @@ from tangokg.reproduce.measure import OutOfTime
 from tangokg.reproduce.runs import Job, make_result
 from tangokg.train import Interrupted, Reporter
 from tangokg.train.checkpoint import write_atomically
-from tangokg.train.signals import stopping
+from tangokg.train.signals import watching
 
 OUT_OF_TIME = 75  # exit status of a worker whose time was over: a checkpoint is kept
 OUT_OF_MEMORY = 76  # of one that did not find enough memory: beside fewer others it may; -9: a system had none left
@@ -200,7 +200,7 @@ def side_by_side(
     outcome, left = Outcome(), list(jobs)
     running: list[_Worker] = []
     try:
-        with stopping() as asked:
+        with watching() as watch, watch.patiently():
             while running or (left and not budget.spent):
                 if outcome.hopeless:
                     outcome.waiting += [worker.job for worker in running]
@@ -209,8 +209,8 @@ def side_by_side(
                     board.begin(left[0])
                     running.append(_start(left.pop(0), workers, work, device, budget, command))
                 time.sleep(LOOK)
-                if asked():
-                    raise Interrupted(asked(), work / "state")
+                if watch.received:
+                    raise Interrupted(watch.received, work / "state")
                 if time.monotonic() > budget.last + GRACE:
                     outcome.waiting += [worker.job for worker in running]
                     break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +30,8 @@ from tangokg.reproduce.store import Results
 from tangokg.train import Interrupted, Progress, Reporter, RunConfig, RunFolder, TrainSettings, make_config, resolve
 from tangokg.train.devices import choose_device
 from tangokg.train.locks import FileLock
+from tangokg.train.settings import NO_LIMIT
+from tangokg.train.stopping import STOPPED
 
 WAIT = 0.5  # seconds between two looks at whether a run is free
 
@@ -99,7 +100,8 @@ class Job:
 
     def run_config(self, device: str) -> RunConfig:
         found = make_config(tables=self.tables, seed=self.seed, where=self.label)
-        return replace(found, train=replace(found.train, device=choose_device(device).type))
+        budget = found.train.budget or NO_LIMIT  # deadlines are those of the whole, not of one run
+        return replace(found, train=replace(found.train, device=choose_device(device).type, budget=budget))
 
     def dataset(self) -> Dataset:
         found = find(self.source)
@@ -190,7 +192,7 @@ def is_there(results: Results, job: Job) -> bool:
 
 
 class Until:
-    """A reporter that lets training stop, with a checkpoint, when its time is over or nobody waits for it."""
+    """Callbacks of training: it stops, with a checkpoint, when its time is over or nobody waits for it."""
 
     def __init__(
         self, deadline: float, heard: Reporter | None = None, alone: Callable[[], bool] = lambda: False
@@ -200,18 +202,15 @@ class Until:
     def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None:
         if self.heard is not None:
             self.heard.step(progress, settings, snapshots)
-        self._look()
 
     def epoch(self, progress: Progress, settings: TrainSettings) -> None:
         if self.heard is not None:
             self.heard.epoch(progress, settings)
-        self._look()
 
-    def _look(self) -> None:
-        """The loop takes a signal for a question, which it asks between two steps."""
-        if not self.stopped and (time.monotonic() > self.deadline or self.alone()):
-            self.stopped = True
-            signal.raise_signal(signal.SIGTERM)
+    def asked(self, progress: Progress) -> str:
+        """Whether to stop."""
+        self.stopped = self.stopped or time.monotonic() > self.deadline or self.alone()
+        return STOPPED if self.stopped else ""
 
 
 def make_result(
@@ -235,7 +234,8 @@ def make_result(
         until = Until(deadline, heard, alone)
         afresh = _is_other(folder, config) or (job.again and job.is_kept(work))
         try:
-            forecaster = fit(dataset, config, out=folder, resume=not afresh, overwrite=afresh, reporter=until)
+            how: dict[str, Any] = {"resume": not afresh, "overwrite": afresh, "reporter": until, "stop": until.asked}
+            forecaster = fit(dataset, config, out=folder, **how)
         except Interrupted:
             if until.stopped:
                 raise OutOfTime from None

@@ -13,6 +13,7 @@ from tangokg.errors import TangoError
 from tangokg.reproduce.measure import OutOfTime
 from tangokg.reproduce.pool import OUT_OF_MEMORY, OUT_OF_TIME, in_a_line
 from tangokg.reproduce.runs import Job, Until, make_result
+from tangokg.train import Interrupted
 from tangokg.train.checkpoint import write_atomically
 from tangokg.train.memory import lacks_memory
 
@@ -30,7 +31,7 @@ def main(order: Path) -> int:
         result = make_result(job, work, found["device"], train, last, silent, lambda: os.getppid() != parent)
     except OutOfTime:
         return OUT_OF_TIME
-    except TangoError as error:
+    except (TangoError, Interrupted) as error:
         sys.stderr.write(f"error: {error}\n")
         return OUT_OF_MEMORY if lacks_memory(error) else int(getattr(error, "status", 2))
     except Exception as error:  # the last line is what people are told; the rest stays in the file of messages

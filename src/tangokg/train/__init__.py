@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from tangokg.train.checkpoint import Progress
 from tangokg.train.devices import choose_device, make_fabric
-from tangokg.train.loop import Material, Reporter, build_model, fit, resolve
+from tangokg.train.loop import fit
+from tangokg.train.material import Material, build_model, resolve
 from tangokg.train.runs import RunFolder
 from tangokg.train.settings import RunConfig, TrainSettings, load_config, make_config
 from tangokg.train.signals import Interrupted
+from tangokg.train.stopping import Reporter, Stop
 
 __all__ = [
     "Interrupted",
@@ -16,6 +18,7 @@ __all__ = [
     "Reporter",
     "RunConfig",
     "RunFolder",
+    "Stop",
     "TrainSettings",
     "build_model",
     "choose_device",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -29,7 +30,34 @@ class Progress:
     seconds: float = 0.0  # training time so far, over all sessions
     best_mrr: float = -1.0  # on validation; -1 before the first
     best_epoch: int = 0
+    check_seconds: float = 0.0  # what the last validation took
+    ended: str = ""  # why training ended, a word of stopping.ENDINGS; "" while it goes on
     log: list[dict[str, float]] = field(default_factory=list)  # one row for each epoch done
+
+    @classmethod
+    def of(cls, told: Any) -> Progress:
+        """What a note tells; a wrong type or a number that cannot be is a ValueError that names it."""
+        if not isinstance(told, dict):
+            raise ValueError(f"progress must be a table, found {told!r}")
+        for name, value in told.items():
+            kind = {"log": list, "ended": str}.get(name, float if name in FLOATS else int)
+            numeric = kind in (int, float) and isinstance(value, int | kind) and not isinstance(value, bool)
+            if not (numeric or (kind in (list, str) and isinstance(value, kind))):
+                raise ValueError(f"{name} must be {kind.__name__}, found {value!r}")
+            if numeric and not (math.isfinite(value) and (value >= 0 or name in ("best_mrr", "loss_sum"))):
+                raise ValueError(f"{name} must not be {value!r}")
+        progress = cls(**told)
+        for row in progress.log:
+            if not (isinstance(row, dict) and {"epoch", "loss", "seconds"} <= row.keys()):
+                raise ValueError(f"a row of the log lacks its epoch, loss or seconds: {row!r}")
+            if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in row.values()):
+                raise ValueError(f"a row of the log holds something other than numbers: {row!r}")
+        if progress.best_epoch > progress.epoch:
+            raise ValueError(f"best_epoch {progress.best_epoch} lies after epoch {progress.epoch}")
+        return progress
+
+
+FLOATS = ("loss_sum", "seconds", "best_mrr", "check_seconds")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -68,11 +96,37 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
             note = json.loads((file.metadata() or {}).get("note", "{}"))
+            if not isinstance(note, dict):
+                raise ValueError(f"its note must be a table, found {note!r}")
     except FileNotFoundError:
         raise RunError(f"{path}: no such file.") from None
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path}: damaged or not of this form ({error}). Train again with --overwrite.") from None
     return tensors, note
+
+
+def load_note(path: Path) -> dict[str, Any]:
+    """The note of a file alone."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            note = json.loads((file.metadata() or {}).get("note", "{}"))
+    except (SafetensorError, OSError, ValueError, RecursionError):
+        return {}  # reading the tensors says what is wrong
+    return note if isinstance(note, dict) else {}
+
+
+def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Put weights into a model; other names, shapes, types or gaps that cannot be are a ValueError."""
+    for name, tensor in model.state_dict().items():
+        given = weights.get(name)
+        if given is not None and given.dtype != tensor.dtype:
+            raise ValueError(f"{name} must be {tensor.dtype}, found {given.dtype}")
+        if given is not None and name.endswith("gap") and not bool(((given > 0) & given.isfinite()).all()):
+            raise ValueError(f"{name} must be a positive time, found {given.tolist()}")
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(str(error).splitlines()[-1].strip()) from None
 
 
 def pack(
@@ -101,8 +155,10 @@ def unpack(
     generators: dict[str, torch.Generator],
 ) -> tuple[Tensor, dict[str, Tensor], Progress]:
     """Put a packed state back; returns the order of the epoch under way, the best weights and the progress."""
+    best = _with_prefix(tensors, "best.")
     try:
-        model.load_state_dict(_with_prefix(tensors, "model."))
+        for weights in (best, _with_prefix(tensors, "model.")) if best else (_with_prefix(tensors, "model."),):
+            load_weights(model, weights)
         for name, generator in generators.items():
             generator.set_state(tensors[f"generator.{name}"])
         state = {
@@ -111,10 +167,26 @@ def unpack(
             if f"optimizer.{name}.step" in tensors
         }
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-        return tensors["order"], _with_prefix(tensors, "best."), Progress(**note["progress"])
-    except (KeyError, RuntimeError, TypeError) as error:
-        reason = str(error).splitlines()[-1].strip()
+        progress, order = Progress.of(note["progress"]), tensors["order"]
+        if order.dtype != torch.int64 or order.dim() != 1:
+            raise ValueError(f"the order must be a row of int64, found {order.dtype} of shape {tuple(order.shape)}")
+        if progress.position > len(order):
+            raise ValueError(f"position {progress.position} lies beyond the {len(order)} of the epoch")
+        return order, best, progress
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[-1].strip()
         raise RunError(f"the checkpoint does not fit this run ({reason}). Train again with --overwrite.") from None
+
+
+def check_place(progress: Progress, order: Tensor, whole: Tensor) -> None:
+    """A checkpoint must stand at a place that the data and settings have: ``whole`` is what an epoch goes through."""
+    reason = ""
+    if len(progress.log) != progress.epoch:
+        reason = f"{progress.epoch} epochs, and {len(progress.log)} in its log"
+    elif progress.position and not torch.equal(order.sort().values, whole):
+        reason = f"its epoch asks other questions than the {len(whole)} of these data"
+    if reason:
+        raise RunError(f"the checkpoint does not fit this run ({reason}). Train again with --overwrite.")
 
 
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from tangokg.train import checkpoint
 from tangokg.train.settings import TrainSettings
+from tangokg.train.stopping import why_ended
 
 logger = logging.getLogger("tangokg")  # hears of each epoch as well
 
@@ -64,6 +65,23 @@ class Display:
         line = f"epoch {progress.epoch:3d}/{settings.epochs}  loss {row['loss']:.4f}{mrr}  {row['seconds']:.0f} s{best}"
         logger.info(line)
         self.console.print(line, highlight=False)
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self.console.print(text, highlight=False, markup=False)
+
+
+def tell_end(reporter: object, progress: checkpoint.Progress, settings: TrainSettings) -> None:
+    """Tell a display why training ended; other reporters read it in the progress."""
+    if isinstance(reporter, Display) and (why := why_ended(progress, settings)):
+        best = f"; the weights are those of epoch {progress.best_epoch}" if progress.best_epoch else ""
+        reporter.say(f"training ended: {why}{best}")
+
+
+def tell_refit(reporter: object, chosen: checkpoint.Progress) -> None:
+    """Tell a display that a refit begins."""
+    if isinstance(reporter, Display):
+        reporter.say(f"refit: training on all parts for {chosen.best_epoch} epoch(s), as many as were best")
 
 
 def _best(progress: checkpoint.Progress) -> str:

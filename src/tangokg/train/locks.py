@@ -1,17 +1,20 @@
-"""Locks of files that the system gives back when their holder dies, however it dies."""
+"""Locks between processes, which the system gives back when their holder dies; and the one owner of a run folder."""
 
 from __future__ import annotations
 
+import json
+import os
+import platform
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+import filelock
+
+from tangokg.errors import RunError
 
 WAIT_SECONDS = 0.01  # between two tries
 
@@ -21,22 +24,17 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: BinaryIO | None = None
+        self._lock = filelock.FileLock(path, thread_local=False)
 
     def try_acquire(self) -> bool:
         """Take the lock where it is free."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = self.path.open("a+b")
-        try:
-            if sys.platform == "win32":
-                file.seek(0)
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            else:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
+        if self._lock.is_locked:
             return False
-        self._file = file
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout:
+            return False
         return True
 
     def acquire(self) -> bool:
@@ -46,9 +44,7 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        if self._file is not None:
-            self._file.close()  # which unlocks it
-            self._file = None
+        self._lock.release()
 
     def __enter__(self) -> FileLock:
         self.acquire()
@@ -58,3 +54,49 @@ class FileLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+@contextmanager
+def owning(folder: Path) -> Iterator[None]:
+    """Be the only process that writes ``folder``; an error that names the holder where another one is.
+
+    The lock lies beside the folder, which may be replaced, and holds who took it. One thread may take it again.
+    """
+    folder = folder.absolute()
+    path = folder.with_name(f".{folder.name}.lock")
+    lock = filelock.FileLock(path, is_singleton=True)
+    outermost = not lock.is_locked
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise RunError(
+            f"{folder} is in use by {_holder(path)}. Wait until it ends, stop it, or choose another --out."
+        ) from None
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be made: {error.strerror or error}. Choose another --out.") from None
+    try:
+        if outermost:
+            _sign(path)
+        yield
+    finally:
+        if outermost:
+            with suppress(OSError):  # while it is held: who waits for it finds it gone, and makes a new one
+                path.unlink()
+        lock.release()
+
+
+def _sign(path: Path) -> None:
+    """Write down who holds a lock."""
+    told = {"pid": os.getpid(), "host": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    with suppress(OSError):
+        path.write_text(json.dumps(told | {"command": " ".join(sys.argv)[:200]}), encoding="utf-8")
+
+
+def _holder(path: Path) -> str:
+    """Who holds a lock, as far as it says."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return f"process {told['pid']} on {told['host']} since {told['since']} ({told['command']})"
+    except (OSError, ValueError, LookupError, TypeError):
+        return "another process"

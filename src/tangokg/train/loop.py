@@ -3,84 +3,33 @@
 from __future__ import annotations
 
 import math
+import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tangokg.errors import RunError, TrainingError
-from tangokg.models import MODELS, Model
-from tangokg.quads.values import Dataset, concatenate
-from tangokg.rank import Exam, examine, prepare
-from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.models import Model
+from tangokg.quads.values import Dataset
+from tangokg.rank import examine
+from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import queries_at, queries_of, windows_at
-from tangokg.train.checkpoint import Progress, load_tensors, pack, save_tensors, unpack, write_log
+from tangokg.train.checkpoint import Progress, check_place, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
-from tangokg.train.devices import choose_device, make_fabric
+from tangokg.train.devices import make_fabric
+from tangokg.train.finite import check_finite, diverged
+from tangokg.train.material import Material, build_model, resolve
 from tangokg.train.memory import check_memory, keep_freed_memory
-from tangokg.train.settings import OPTIMIZERS, RunConfig, TrainSettings, by_rule
-from tangokg.train.signals import Interrupted, stopping
+from tangokg.train.rates import learning_rate
+from tangokg.train.settings import OPTIMIZERS, RunConfig
+from tangokg.train.signals import Interrupted, watching
+from tangokg.train.stopping import STOPPED, Budget, Reporter, Stop, first_of, never
 
-LEAST_RATE = 0.02  # of the learning rate, at the end of a cosine schedule
 REPORT_SECONDS = 0.25  # at least this long between two reports within an epoch
-
-
-class Reporter(Protocol):
-    """Who hears how training goes."""
-
-    def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None: ...
-    def epoch(self, progress: Progress, settings: TrainSettings) -> None: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Material:
-    """What training looks at: the training snapshots, and what is asked of validation."""
-
-    train: Timeline  # and the snapshots before the training part, where there are some
-    first: int  # index of the first training snapshot
-    exam: Exam | None  # the queries of the validation part, where there is one
-
-    @classmethod
-    def of(cls, dataset: Dataset, device: torch.device) -> Material:
-        train = build_timeline(dataset.past).to(device)
-        first = train.before(float(dataset.train.t.min())) if len(dataset.train) else len(train)
-        if not len(dataset.valid):
-            return cls(train, first, None)
-        valid = build_timeline(concatenate([dataset.past, dataset.valid])).to(device)
-        return cls(train, first, prepare(valid, torch.arange(len(train), len(valid))))
-
-    @property
-    def targets(self) -> Tensor:
-        """Training snapshots that have a history."""
-        return torch.arange(max(self.first, 1), len(self.train))
-
-    @property
-    def edges(self) -> Tensor:
-        """The edges of these snapshots, by their rows in the timeline."""
-        ends = np.concatenate([[0], np.cumsum(self.train.num_edges)])
-        return torch.arange(int(ends[max(self.first, 1)]), int(ends[-1]))
-
-
-def resolve(config: RunConfig, dataset: Dataset) -> RunConfig:
-    """The config with every setting that is left to a rule replaced by its value for this data and device."""
-    size = 2 * len(dataset.train), len(np.unique(dataset.train.t)), dataset.vocab.num_entities
-    settings, clock = config.settings, dataset.clock
-    if getattr(settings, "unit", None) == "":  # a model that reads the calendar
-        settings = replace(settings, unit=clock.unit, origin=clock.origin or "")
-    train = by_rule(config.train, *size, choose_device(config.train.device).type)
-    return replace(config, settings=settings, train=train)
-
-
-def build_model(config: RunConfig, train: Timeline) -> Model:
-    """The model of a config with its first weights, drawn from the config's seed."""
-    generator = torch.Generator().manual_seed(config.seed)
-    model = MODELS[config.model].build(config.settings, train, generator)
-    return model.double() if config.train.precision == "64-true" else model
 
 
 def fit(
@@ -91,12 +40,16 @@ def fit(
     start: Callable[[Model], None] | None = None,
     reporter: Reporter | None = None,
     log: Path | None = None,
+    stop: Stop = never,
+    like: Progress | None = None,
 ) -> tuple[Model, Progress]:
     """Train ``config`` on the training part, keeping the weights that rank the validation part best.
 
     ``checkpoint`` is the file in which the state is kept; with ``resume`` training goes on from it and ends with the
     same weights as a run that was not interrupted (on a GPU dropout draws others). ``start`` may set the first weights.
     ``log`` is a CSV file with a row for each epoch. Without a validation part the weights are those of the last epoch.
+    ``stop`` is asked after each step; when it, Ctrl-C or SIGTERM wants to stop, :class:`Interrupted` has the best
+    weights so far. ``like`` is an earlier training, whose best number of epochs and whose rates are taken.
     """
     config = resolve(config, dataset)
     fabric = make_fabric(config.train)
@@ -119,18 +72,32 @@ def fit(
     model = build_model(config, own)
     if start is not None:
         start(model)
-    session = Session(config, material, model, fabric, checkpoint, reporter, log)
+    session = Session(config, material, model, fabric, checkpoint, reporter, log, like)
     if resume and checkpoint is not None and checkpoint.exists():
         session.load()
     elif start is not None:
         session.save()  # a run resumed from here has these first weights too
     exact = torch.backends.cuda.matmul.allow_tf32
     try:
-        with stopping() as asked:
-            session.run(asked)
+        _run(session, stop)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = exact
     return session.finish(), session.progress
+
+
+def _run(session: Session, stop: Stop) -> None:
+    """Train until the end, or raise what was kept; a second signal ends at once."""
+    with watching() as watch, watch.patiently():
+        try:
+            session.run(first_of(watch.stop, stop, Budget(session.settings.budget)))
+        except KeyboardInterrupt:
+            if watch.count > 1 or not session.best:
+                raise
+            session.progress.ended = STOPPED  # within a step: the last checkpoint and the best weights are whole
+        if session.progress.ended == STOPPED:
+            number = watch.received or signal.SIGINT
+            kept = session.checkpoint if session.checkpoint is not None and session.checkpoint.exists() else None
+            raise Interrupted(number, kept, session.finish(), session.progress)
 
 
 class _Loss(nn.Module):
@@ -156,9 +123,10 @@ class Session:
         checkpoint: Path | None,
         reporter: Reporter | None,
         log: Path | None,
+        like: Progress | None = None,
     ) -> None:
         self.settings, self.material, self.fabric = config.train, material, fabric
-        self.checkpoint, self.reporter, self.log = checkpoint, reporter, log
+        self.checkpoint, self.reporter, self.log, self.like = checkpoint, reporter, log, like
         optimizer = OPTIMIZERS[self.settings.optimizer](
             model.parameters(),
             lr=self.settings.learning_rate,
@@ -174,6 +142,7 @@ class Session:
         }
         self.progress = Progress()
         self.order = torch.empty(0, dtype=torch.int64)  # target snapshots, or edges, of the epoch under way
+        self.questions = max(1, len(material.edges))  # of an epoch
         self.best: dict[str, Tensor] = {}
         self.clock = time.monotonic()  # when seconds were last added up
         self.saved = time.monotonic()
@@ -184,6 +153,7 @@ class Session:
         tensors, note = load_tensors(self.checkpoint)
         try:
             self.order, self.best, self.progress = unpack(tensors, note, self.plain, self.optimizer, self.generators)
+            check_place(self.progress, self.order, self._asked_of())
         except RunError as error:
             raise RunError(f"{self.checkpoint}: {error}") from None
 
@@ -194,40 +164,52 @@ class Session:
             save_tensors(self.checkpoint, *state)
             self.saved = time.monotonic()
 
-    def run(self, asked: Callable[[], int]) -> None:
-        """Epoch after epoch until the settings or ``asked`` (a signal number, 0 for none) say stop."""
-        if not self.progress.epoch and not self.progress.position:
+    def run(self, stop: Stop) -> None:
+        """Epoch after epoch until the settings or ``stop`` say so; the progress says which."""
+        p = self.progress
+        if not p.epoch and not p.position:
             self.plain.settle(self.material.train)
-        while not self.done():
-            if not self.progress.position:
-                asked_of = self.material.edges if self.settings.batch_queries else self.material.targets
-                self.order = asked_of[torch.randperm(len(asked_of), generator=self.generators["order"])]
-            self.epoch(asked)
-            self._close_epoch()
-            if asked() or self.done() or time.monotonic() - self.saved > self.settings.checkpoint_seconds:
+        p.ended = self.done()
+        while not p.ended:
+            if not p.position:
+                self.order = self._asked_of()[torch.randperm(len(self._asked_of()), generator=self.generators["order"])]
+            p.ended = self.epoch(stop)
+            if not p.ended:
+                self._close_epoch()
+                p.ended = self._ending(stop)
+            if p.ended or time.monotonic() - self.saved > self.settings.checkpoint_seconds:
                 self.save()
-            if asked():
-                raise Interrupted(asked(), self.checkpoint)
+        if p.position and p.ended != STOPPED:
+            self._close_epoch()  # the checkpoint stays within the epoch, and may go on from there
+        elif not self.best:
+            self.plain.settle(self.material.train)
+            self._keep_weights()
 
-    def done(self) -> bool:
-        behind, patience = self.progress.epoch - self.progress.best_epoch, self.settings.patience
-        impatient = 0 < patience <= min(behind, self.progress.epoch - patience) and self.material.exam is not None
-        return self.progress.epoch >= self.settings.epochs or impatient
+    def _asked_of(self) -> Tensor:
+        """What an epoch goes through: target snapshots, or edges."""
+        return self.material.edges if self.settings.batch_queries else self.material.targets
+
+    def _ending(self, stop: Stop) -> str:
+        """Why to end after an epoch; that somebody wants to stop counts most."""
+        said = stop(self.progress)
+        return said if said == STOPPED else self.done() or said
+
+    def done(self) -> str:
+        """Which limit of the settings is reached, if any."""
+        epoch, patience = self.progress.epoch, self.settings.patience
+        if epoch >= (self.settings.epochs if self.like is None else self.like.best_epoch):
+            return "epochs"
+        behind = min(epoch - self.progress.best_epoch, epoch - patience)
+        return "patience" if 0 < patience <= behind and self.material.exam is not None else ""
 
     def learning_rate(self) -> float:
         """Of the step under way, as the settings' schedule says."""
-        if self.settings.schedule == "cosine":
-            done = (self.progress.epoch + self.progress.position / max(1, len(self.order))) / self.settings.epochs
-            rise = done / self.settings.warmup if done < self.settings.warmup else 1.0
-            fall = (done - self.settings.warmup) / (1 - self.settings.warmup)
-            least = LEAST_RATE + (1 - LEAST_RATE) * (1 + math.cos(math.pi * max(0.0, fall))) / 2
-            return self.settings.learning_rate * (rise if rise < 1 else least)
-        marks = [row["valid_mrr"] for row in self.progress.log if "valid_mrr" in row]
-        behind = sum(marks[i] <= max(marks[:i]) for i in range(max(1, self.settings.patience), len(marks)))
-        return self.settings.learning_rate * self.settings.rate_decay**behind
+        done = self.progress.epoch + self.progress.position / max(1, len(self.order))
+        log = self.progress.log if self.like is None else self.like.log[: self.progress.epoch]
+        return learning_rate(self.settings, done, log)
 
-    def epoch(self, asked: Callable[[], int]) -> None:
-        """What is left of an epoch, step by step."""
+    def epoch(self, stop: Stop) -> str:
+        """What is left of an epoch, step by step; why it ended before its time, if it did."""
         self.plain.train()
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
@@ -239,14 +221,16 @@ class Session:
                 self._read(totals)
                 self.reporter.step(self.progress, self.settings, len(self.order))
                 self.reported = time.monotonic()
-            if asked():
+            self._count_seconds()
+            self._expect_check()
+            if ended := stop(self.progress):
                 self._read(totals)
-                self.save()
-                raise Interrupted(asked(), self.checkpoint)
+                return ended
             if time.monotonic() - self.saved > self.settings.checkpoint_seconds:
                 self._read(totals)
                 self.save()
         self._read(totals)
+        return ""
 
     def _step(self, some: Tensor, totals: Tensor) -> None:
         """One step over some target snapshots, or over some edges of all of them."""
@@ -271,26 +255,25 @@ class Session:
         loss, queries = totals.tolist()
         totals.zero_()
         if not math.isfinite(loss):
-            raise TrainingError(
-                f"the loss is not a number any more (epoch {self.progress.epoch + 1}, "
-                f"{self.progress.position} of {len(self.order)} done). Take a smaller learning "
-                f"rate (--set learning_rate={self.settings.learning_rate / 3:.1g}) or shorter intervals "
-                f"(--set step_time=...)."
-            )
+            place = f"epoch {self.progress.epoch + 1}, {self.progress.position} of {len(self.order)} done"
+            raise diverged(f"the loss is not a number any more ({place})", self.settings)
         self.progress.loss_sum += loss
         self.progress.queries += int(queries)
 
     def _close_epoch(self) -> None:
         """Validate, keep the weights where they are the best so far, and log the epoch."""
         p = self.progress
-        self.plain.settle(self.material.train)
+        check_finite(self.plain, p.epoch + 1, self.settings)
         row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
         p.epoch, p.position, p.loss_sum, p.queries = p.epoch + 1, 0, 0.0, 0
+        self.plain.settle(self.material.train)
         if self.material.exam is not None:
+            began = time.monotonic()
             row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
+            p.check_seconds = time.monotonic() - began
         if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
             p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
-            self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}
+            self._keep_weights()
         self._count_seconds()
         p.log.append(row | {"seconds": p.seconds})
         if self.log is not None:
@@ -298,10 +281,20 @@ class Session:
         if self.reporter is not None:
             self.reporter.epoch(p, self.settings)
 
+    def _keep_weights(self) -> None:
+        """Those of now are the best so far."""
+        self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}
+
     def _count_seconds(self) -> None:
         now = time.monotonic()
         self.progress.seconds += now - self.clock
         self.clock = now
+
+    def _expect_check(self) -> None:
+        """Until the first validation, guess its time from the steps so far: half of theirs for as many questions."""
+        if self.material.exam is not None and not self.progress.epoch:
+            asked = self.progress.position / len(self.order) * self.questions
+            self.progress.check_seconds = 0.5 * self.progress.seconds * len(self.material.exam) / asked
 
     def finish(self) -> Model:
         """The model with its best weights, without what only training needs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from dataclasses import dataclass, replace
@@ -21,9 +22,19 @@ from tangokg.quads.clock import Clock
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.quads.vocabulary import Vocabulary
 from tangokg.snapshots.timeline import build_timeline
-from tangokg.train.checkpoint import Progress, load_tensors, save_tensors, write_atomically, write_log
-from tangokg.train.loop import build_model
+from tangokg.train.checkpoint import (
+    Progress,
+    load_note,
+    load_tensors,
+    load_weights,
+    save_tensors,
+    write_atomically,
+    write_log,
+)
+from tangokg.train.exposure import Exposure, everything
+from tangokg.train.material import build_model
 from tangokg.train.settings import SCHEMA, RunConfig, make_config
+from tangokg.train.stopping import STOPPED, UNFINISHED
 
 PARTS = ("train", "valid", "test", "before", "after")  # a fact's part is its number here
 
@@ -39,8 +50,23 @@ class RunFolder:
         return self.path / "checkpoint" / "state.safetensors"
 
     @property
+    def weights(self) -> Path:
+        return self.path / "weights.safetensors"
+
+    @property
+    def usable(self) -> bool:
+        """Whether it has weights to answer with, be it that training was stopped early."""
+        return self.weights.exists()
+
+    @property
     def finished(self) -> bool:
-        return (self.path / "weights.safetensors").exists()
+        """Whether its training came to its end."""
+        progress = load_note(self.weights).get("progress") if self.usable else None
+        return self.usable and not (isinstance(progress, dict) and progress.get("ended") in UNFINISHED)
+
+    @property
+    def refit_checkpoint(self) -> Path:
+        return self.path / "checkpoint" / "refit.safetensors"
 
     @property
     def log(self) -> Path:
@@ -52,12 +78,26 @@ class RunFolder:
         origin = self._tables().get("data", {}).get("from")
         return None if origin is None else Path(origin)
 
-    def create(self, dataset: Dataset, config: RunConfig, origin: Path | None = None) -> None:
+    @property
+    def begun(self) -> bool:
+        """Whether a run is here, finished or not."""
+        return (self.path / "config.toml").exists()
+
+    @property
+    def seen(self) -> str:
+        """Why its figures are not comparable, where it started from a run that saw too much; else ""."""
+        return str(self._tables().get("data", {}).get("seen", ""))
+
+    def create(
+        self, dataset: Dataset, config: RunConfig, origin: Path | None = None, exposure: Exposure | None = None
+    ) -> None:
         """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
         beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
-        data = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
+        data: dict[str, Any] = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
+        data["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
+        if exposure is not None and exposure.seen:
+            data |= {"seen": exposure.seen, "until": exposure.until}
         tables = config.to_tables() | {"clock": dataset.clock.to_dict(), "data": data}
-        tables["data"]["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
         try:
             beside.checkpoint.parent.mkdir(parents=True)
             dataset.vocab.save(beside.path / "vocab")
@@ -72,20 +112,51 @@ class RunFolder:
         finally:
             shutil.rmtree(beside.path, ignore_errors=True)
 
-    def save_model(self, model: Model, progress: Progress) -> None:
-        """The trained weights and the log of the epochs; from now on the run is finished."""
+    def save_model(self, model: Model, progress: Progress, exposure: Exposure | None = None) -> None:
+        """The trained weights and the log of the epochs; from now on the run is usable, and finished if it ended."""
         write_log(self.log, progress)
-        told = {"epoch": progress.epoch, "best_epoch": progress.best_epoch, "best_mrr": progress.best_mrr}
+        names = ("epoch", "best_epoch", "best_mrr", "ended")
+        told = {name: getattr(progress, name) for name in names if getattr(progress, name) != ""}
         # No seconds in the note: two runs with the same weights have the same file.
-        save_tensors(self.path / "weights.safetensors", dict(model.state_dict()), {"progress": told})
+        note = {"progress": told} | ({"exposure": exposure.to_note()} if exposure else {})
+        save_tensors(self.weights, dict(model.state_dict()), note)
+
+    def reopen(self, config: RunConfig) -> None:
+        """Go on with a run under other limits: it is unfinished again, and the weights that it has stay usable."""
+        if self.usable:
+            weights, note = load_tensors(self.weights)
+            note["progress"] = {**note.get("progress", {}), "ended": STOPPED}
+            save_tensors(self.weights, weights, note)
+        self.refit_checkpoint.unlink(missing_ok=True)
+        write_atomically(self.path / "config.toml", to_toml(self._tables() | config.to_tables()).encode())
 
     def progress(self) -> Progress:
-        """How the training of a finished run went, in short; `log.csv` has the epochs."""
-        _, note = load_tensors(self.path / "weights.safetensors")
+        """How the training of a run went, in short; `log.csv` has the epochs."""
+        note = load_tensors(self.weights)[1]
         try:
-            return Progress(**note.get("progress", {}))
-        except TypeError as error:
+            return Progress.of(note.get("progress", {}))
+        except (TypeError, ValueError) as error:
             raise RunError(f"{self.path}: the weights were written by another version ({error}).") from None
+
+    def save_stopped(self, model: Model, progress: Progress, exposure: Exposure) -> None:
+        """The best weights of a training that was stopped; figures of earlier ones are not theirs."""
+        (self.path / "metrics.json").unlink(missing_ok=True)
+        self.save_model(model, progress, exposure)
+
+    def exposure(self) -> Exposure:
+        """Which facts its weights depend on."""
+        return self._exposure(load_tensors(self.weights)[1], self.dataset())
+
+    def planned_exposure(self, dataset: Dataset) -> Exposure:
+        """Which facts its weights depend on before any refit, whether they are there or not."""
+        until = self._tables().get("data", {}).get("until", -math.inf)
+        return Exposure.of(dataset, Exposure(until if isinstance(until, int | float) else math.inf), self.seen)
+
+    def _exposure(self, note: dict[str, Any], dataset: Dataset) -> Exposure:
+        try:
+            return Exposure.from_note(note.get("exposure"), dataset)
+        except ValueError as error:
+            raise RunError(f"{self.weights}: damaged or not of this form ({error}).") from None
 
     def save_metrics(self, metrics: dict[str, Any]) -> None:
         """``metrics.json``, in the form of the files in ``results/``."""
@@ -117,18 +188,18 @@ class RunFolder:
     def load(self) -> tuple[Model, Dataset, RunConfig]:
         """The trained model with its data and config; damaged files are errors that name them."""
         config, dataset = self.config(), self.dataset()
-        if not self.finished:
+        if not self.usable:
             raise RunError(
                 f"{self.path}: the run is not finished (no weights.safetensors). "
                 f"Go on with `tango train --out {self.path} --resume`."
             )
-        weights, _ = load_tensors(self.path / "weights.safetensors")
-        model = _rebuild(config, dataset.train, weights)
+        weights, note = load_tensors(self.weights)
+        exposure = self._exposure(note, dataset)
+        model = _rebuild(config, (everything(dataset) if exposure.refit else dataset).train, weights)
         try:
-            model.load_state_dict(weights)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise RunError(f"{self.path}: weights and config do not fit together ({reason}).") from None
+            load_weights(model, weights)
+        except ValueError as error:
+            raise RunError(f"{self.path}: weights and config do not fit together ({error}).") from None
         return model, dataset, config
 
     def claim(self, overwrite: bool = False) -> RunFolder:

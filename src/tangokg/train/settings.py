@@ -18,6 +18,10 @@ DEVICES = ("auto", "cpu", "cuda")
 STEP_QUERIES = 10_000  # of a step on a GPU by rule (docs/decisions.md)
 STEP_SCORES = 2**29  # at most, of all its queries against all entities
 EPOCH_STEPS = 25  # at least
+BUDGET = 420.0  # seconds by rule on a CPU: with reading and measuring, a model within ten minutes
+FEW_FACTS, FEW_RATE = 2_000, 0.01  # to train on, and the learning rate below
+NO_LIMIT = -1.0
+LIMITS = ("epochs", "budget", "refit")  # may change when a run is resumed
 SCHEDULES = ("plateau", "cosine")
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
@@ -28,8 +32,9 @@ class TrainSettings:
     """How weights are fitted; every model uses the same loop."""
 
     epochs: int = 100  # at most
+    budget: float = 0.0  # seconds of training, over all sessions; 0: 7 minutes on a CPU, else no limit; -1: no limit
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
-    learning_rate: float = 0.0  # of Adam; 0: 0.001 for one or two windows a step, 0.002 for more
+    learning_rate: float = 0.0  # of Adam; 0: 0.01 below 2,000 facts, 0.001 for steps of two windows, 0.002 for more
     schedule: str = "plateau"  # of the learning rate: plateau (see rate_decay), or cosine over all epochs
     warmup: float = 0.05  # share of all steps in which a cosine schedule rises to the learning rate
     rate_decay: float = 0.5  # factor of the learning rate after an epoch that is no better; not in the first (patience)
@@ -42,6 +47,7 @@ class TrainSettings:
     precision: str = "32-true"  # 32-true, tf32 (products of a GPU alone), bf16-mixed, 16-mixed or 64-true
     cuda_graphs: bool = True  # steps on a GPU are replayed where the model can; only what dropout draws is another
     checkpoint_seconds: float = 60.0  # at least this long between two checkpoints
+    refit: bool = False  # then train again on all parts, for as many epochs as were best; for use, not for figures
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -57,6 +63,8 @@ class TrainSettings:
         ):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
+        if self.budget < 0 and self.budget != NO_LIMIT:
+            raise ConfigError(f"budget must be seconds, 0 (by rule) or -1 (no limit), found {self.budget}.")
         if not 0 < self.rate_decay <= 1:
             raise ConfigError(f"rate_decay must lie in (0, 1], found {self.rate_decay}.")
         if not 0 <= self.warmup < 1:
@@ -68,16 +76,22 @@ class TrainSettings:
 
 
 def by_rule(train: TrainSettings, queries: int, snapshots: int, num_entities: int, device_type: str) -> TrainSettings:
-    """The settings with values in place of what was left to the rule: the batch of windows, and its learning rate.
+    """The settings with values in place of what was left to the rule: the batch of windows, its rate, the time.
 
     A GPU gets as many windows as fit into a step's queries, as long as an epoch has some steps and the scores have
-    room; a CPU two, as more are no gain there. ``queries`` are all of the training part, which has ``snapshots``.
+    room; a CPU two, as more are no gain there. ``queries`` are all of the training part, which has ``snapshots``. The
+    rate is larger for few facts, whose epochs have few steps.
     """
     each = max(1.0, queries / max(1, snapshots))  # queries of a window
     most = min(STEP_QUERIES / each, snapshots / EPOCH_STEPS, STEP_SCORES / (each * max(1, num_entities)))
     windows = train.batch_windows or (2 if device_type == "cpu" else max(1, int(most)))
-    rate = train.learning_rate or (1e-3 if windows <= 2 or train.batch_queries else 2e-3)
-    return replace(train, batch_windows=windows, learning_rate=rate)
+    usual = 1e-3 if windows <= 2 or train.batch_queries else 2e-3
+    rate = train.learning_rate or (FEW_RATE if queries < 2 * FEW_FACTS else usual)
+    budget = train.budget or (BUDGET if device_type == "cpu" else NO_LIMIT)
+    return replace(train, batch_windows=windows, learning_rate=rate, budget=budget)
+
+
+RULED = ("batch_windows", "learning_rate", "budget")  # 0: by rule
 
 
 @dataclass(frozen=True)
@@ -118,8 +132,10 @@ def make_config(
             raise ConfigError(f"{where}: [{key}] must be a table, found {tables[key]!r}.")
     settings = update(MODELS[name].settings, tables.get("settings", {}), f"{where} [settings]")
     usual = update(TrainSettings(), MODELS[name].train, f"the model {name}")
-    train = update(usual, tables.get("train", {}), f"{where} [train]")
-    for text in assignments:
+    given = tables.get("train", {})
+    train = update(usual, {"budget": NO_LIMIT, **given} if "epochs" in given else given, f"{where} [train]")
+    assignments = list(assignments)
+    for text in [*_no_limit(assignments), *assignments]:
         key, value = parse_assignment(text)
         table, _, short = key.rpartition(".")
         in_train = short in {f.name for f in fields(train)}
@@ -133,6 +149,23 @@ def make_config(
     if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen < 2**63:
         raise ConfigError(f"{where}: seed must be a whole number from 0 to 2**63 - 1, found {chosen!r}.")
     return RunConfig(name, settings, train, chosen)
+
+
+def inherit(config: RunConfig, begun: RunConfig) -> RunConfig:
+    """``config`` where what is left to a rule is as in a run that has begun: the rule may say otherwise elsewhere."""
+    train = {name: getattr(config.train, name) or getattr(begun.train, name) for name in RULED}
+    settings, known = config.settings, {f.name for f in fields(config.settings)}
+    if type(settings) is type(begun.settings):
+        ruled = known & {"unit", "origin", *getattr(settings, "ruled", ())}  # "" is left to the data
+        own = {name: getattr(settings, name) or getattr(begun.settings, name) for name in ruled}
+        settings = replace(settings, **own)
+    return replace(config, settings=settings, train=replace(config.train, **train))
+
+
+def _no_limit(assignments: Iterable[str]) -> list[str]:
+    """Who says how many epochs wants no other limit, unless he says that too."""
+    names = {parse_assignment(text)[0].rpartition(".")[2] for text in assignments}
+    return [f"train.budget={NO_LIMIT}"] if "epochs" in names and "budget" not in names else []
 
 
 def _update_either(settings: Any, train: TrainSettings, key: str, value: Any) -> Any:

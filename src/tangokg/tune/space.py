@@ -15,6 +15,7 @@ from tangokg.errors import ConfigError, DataError, nearest, offer
 from tangokg.models import MODELS
 from tangokg.quads.values import Dataset
 from tangokg.train import RunConfig, TrainSettings, make_config, resolve
+from tangokg.train.settings import NO_LIMIT
 
 Values = Mapping[str, Any]
 
@@ -135,7 +136,8 @@ class Plan:
     def final(self, values: Values) -> RunConfig:
         """The config of a point for training in earnest: until it converges, wherever there is a device."""
         config, usual = self.config(values), TrainSettings()
-        train = replace(config.train, epochs=usual.epochs, patience=usual.patience, device=usual.device)
+        train = replace(config.train, epochs=usual.epochs, budget=usual.budget, patience=usual.patience)
+        train = replace(train, device=usual.device)
         return replace(config, train=train)
 
     def usual(self, dataset: Dataset) -> dict[str, Any]:
@@ -161,6 +163,7 @@ def _config(values: Values, scale_step: float, seed: int) -> RunConfig:
     model, scale = values.pop("model", None), values.pop("scale", None)
     if scale is not None:
         values["step_time"] = scale * scale_step
+    values.setdefault("budget", NO_LIMIT)  # a trial may take the time that its epochs take
     return make_config(model, assignments=[to_toml({key: value}) for key, value in values.items()], seed=seed)
 
 

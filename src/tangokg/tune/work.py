@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +17,8 @@ import torch
 from tangokg.errors import TangoError, TrainingError
 from tangokg.quads.values import Dataset
 from tangokg.train import Interrupted, Progress, TrainSettings, choose_device, fit
-from tangokg.train.signals import stopping
+from tangokg.train.signals import watching
+from tangokg.train.stopping import STOPPED
 from tangokg.tune.space import Plan
 from tangokg.tune.study import OVER, Claim, Outcome, Study
 
@@ -49,27 +49,24 @@ class Search:
 
 
 class Judge:
-    """A reporter of the training loop that tells the study each epoch, gives up what is behind, and keeps time."""
+    """Callbacks of the training loop: tell the study each epoch, give up what is behind, and keep time."""
 
     def __init__(self, claim: Claim, stop: Callable[[], bool], moved: Callable[[], None]) -> None:
         self.claim, self.stop, self.moved = claim, stop, moved
         self.stopped = False
 
-    def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None:
-        self._look_at_the_clock()
+    def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None: ...
 
     def epoch(self, progress: Progress, settings: TrainSettings) -> None:
         behind = self.claim.report(progress)
         self.moved()
         if behind and progress.epoch < settings.epochs:
             raise _Pruned(progress)
-        self._look_at_the_clock()
 
-    def _look_at_the_clock(self) -> None:
-        """Training stops, and writes its checkpoint, on a signal; so it gets one."""
-        if not self.stopped and self.stop() and threading.current_thread() is threading.main_thread():
-            self.stopped = True
-            signal.raise_signal(signal.SIGINT)
+    def asked(self, progress: Progress) -> str:
+        """Whether to stop with a checkpoint: the time is over."""
+        self.stopped = self.stopped or self.stop()
+        return STOPPED if self.stopped else ""
 
 
 def work(search: Search, stop: Callable[[], bool] | None = None, hear: Hear = lambda _: None) -> list[Outcome]:
@@ -98,7 +95,9 @@ def work(search: Search, stop: Callable[[], bool] | None = None, hear: Hear = la
 def _run(dataset: Dataset, plan: Plan, claim: Claim, judge: Judge) -> None:
     """One trial to one of its endings; one that was interrupted goes on from its checkpoint."""
     try:
-        _, progress = fit(dataset, plan.config(claim.values), claim.checkpoint, resume=True, reporter=judge)
+        _, progress = fit(
+            dataset, plan.config(claim.values), claim.checkpoint, resume=True, reporter=judge, stop=judge.asked
+        )
     except Interrupted:
         claim.let_go()
         if not judge.stopped:
@@ -122,18 +121,19 @@ def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> 
     said: Any = context.SimpleQueue()
     threads = max(1, torch.get_num_threads() // workers)
     processes = [context.Process(target=_worker, args=(search, threads, stop, said)) for _ in range(workers)]
-    with stopping() as asked:
+    with watching() as watch, watch.patiently():
         for process in processes:
             process.start()
         while any(process.is_alive() for process in processes):
-            if asked() and not (sys.platform == "win32" and asked() == signal.SIGINT):  # there Ctrl-C is for all
+            everybody = sys.platform == "win32" and watch.received == signal.SIGINT  # hears Ctrl-C there
+            if watch.received and not everybody:
                 stop.set()
             hear(study.outcomes())
             time.sleep(POLL_SECONDS)
         for process in processes:
             process.join()
-        if asked():
-            raise Interrupted(asked(), study.folder / "state")
+        if watch.received:
+            raise Interrupted(watch.received, study.folder / "state")
     hear(study.outcomes())
     errors = []
     while not said.empty():
@@ -158,6 +158,6 @@ def _worker(search: Search, threads: int, stop: Any, said: Any) -> None:
     parent = multiprocessing.parent_process()
     try:
         work(search, lambda: stop.is_set() or (parent is not None and not parent.is_alive()))
-    except TangoError as error:
+    except (TangoError, Interrupted) as error:
         said.put(str(error))
         sys.exit(2)
