@@ -6,12 +6,16 @@ BIN := .venv/Scripts
 endif
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q --no-warn-script-location
 
-.PHONY: demo test lint unit install clean
+.PHONY: demo test test-all lint unit install clean
 demo: .venv/installed
 	$(BIN)/tango demo
 	@echo 'tango is in $(BIN): activate it with `source $(BIN)/activate`'
 
 test: lint unit
+
+# All of make test, and what takes too long for it: minutes more.
+test-all: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -19,9 +23,15 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 
 unit: .venv/installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
 install: .venv/installed
+	@echo 'tangokg is installed in .venv. Next:'
+	@echo '  source $(BIN)/activate'
+	@echo '  tango doctor                              what this machine has'
+	@echo '  python examples/trips.py trips.csv        a small table to try, or take your own'
+	@echo '  tango data inspect trips.csv              what is in it'
+	@echo '  tango train trips.csv --out runs/trips    a model, which then says how to ask it'
 
 # Installed once; again only when pyproject.toml changes.
 .venv/installed: pyproject.toml

@@ -10,6 +10,8 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 import tangokg
 
 ROOT = Path(__file__).parents[1]
@@ -88,3 +90,46 @@ def test_importing_the_package_does_not_wait_for_torch() -> None:
 
 def test_there_is_one_version() -> None:
     assert PROJECT["version"] == tangokg.__version__ == version("tangokg")
+
+
+def test_a_snippet_saved_in_the_clone_is_not_linted(tmp_path: Path) -> None:
+    """What README shows may be saved beside the sources: style and types are those of the project alone."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    snippet = re.search(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert snippet
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "try.py").write_text(snippet[1] + "x=1 ;print( x )\n", encoding="utf-8")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "own.py").write_text("x=1 ;print( x )\n", encoding="utf-8")
+    for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "."]
+        done = subprocess.run(ruff, cwd=tmp_path, capture_output=True, text=True, check=False)
+        told = done.stdout + done.stderr
+        assert "own.py" in told, "what belongs to the project is looked at"
+        assert "try.py" not in told
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert settings["mypy"]["files"] == ["src", "tests"]
+    assert settings["pytest"]["ini_options"]["testpaths"] == ["tests"]
+
+
+def test_make_install_ends_with_what_to_do_next() -> None:
+    """And each command that it names is there."""
+    done = subprocess.run(
+        ["make", "-n", "install", "PYTHON=python3"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("make is not here")
+    last = [line for line in done.stdout.splitlines() if line.startswith("echo")]
+    assert "Next:" in last[0]
+    for name in ("doctor", "data inspect", "train"):
+        assert any(f"tango {name}" in line for line in last)
+    assert (ROOT / "examples" / "trips.py").is_file()
+
+
+def test_slow_tests_are_left_to_make_test_all() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    unit, whole = (re.search(rf"^{name}:.*\n\t(.*pytest.*)$", makefile, re.MULTILINE) for name in ("unit", "test-all"))
+    assert unit
+    assert whole
+    assert "-m 'not slow'" in unit[1]
+    assert "slow" not in whole[1]

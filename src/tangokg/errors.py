@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from inspect import signature
+from typing import Any
 
 
 class TangoError(Exception):
@@ -36,6 +39,37 @@ class TrainingError(TangoError):
 
 class MemoryShort(TrainingError):
     """A run does not fit into the memory that is free now."""
+
+
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def harmless(text: str) -> str:
+    """A text for a terminal: what steers one (escape sequences, turned writing) is written out, as ``\\x1b``."""
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def harmless_line(text: str) -> str:
+    """The same for a name in a line or cell of its own: line ends and tabs are written out as well."""
+    return harmless(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def check_types(where: str, *arguments: tuple[str, object, tuple[type | None, ...]]) -> None:
+    """Each (name, value, types): an argument of another type is an error that names it; None in types allows None."""
+    for name, value, types in arguments:
+        allowed = tuple(kind for kind in types if kind is not None)
+        if not (isinstance(value, allowed) or (value is None and None in types)):
+            listed = " or ".join("None" if kind is None else kind.__name__ for kind in types)
+            raise ConfigError(f"{where}(): {name} is {value!r:.60} ({type(value).__name__}), expected {listed}.")
+
+
+def check_options(where: str, function: Callable[..., Any], options: Iterable[str], hint: str = "") -> None:
+    """Keyword options that are passed on: one that the function does not take is an error with the nearest."""
+    taken = [p.name for p in signature(function).parameters.values() if p.default is not p.empty]
+    for name in options:
+        if name not in taken:
+            known = f"Known: {', '.join(taken)}."
+            raise ConfigError(f"{where}(): unknown option {name!r}.{offer(nearest(name, taken))} {known}{hint}")
 
 
 def offer(names: Iterable[str]) -> str:

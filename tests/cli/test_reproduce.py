@@ -103,7 +103,7 @@ def test_a_run_made_again_is_compared_with_what_is_stored(
     """``stored`` lies so far above 40, which the run shows."""
     experiment = experiments()[HERE]
     for seed, above in enumerate(stored):
-        write_result(tmp_path / "results", HERE, made_up(experiment, 40.0 + above) | {"seed": seed})
+        write_result(tmp_path / "results", HERE, made_up(experiment, 40.0 + above, seed))
     monkeypatch.setattr("tangokg.reproduce.pool.make_result", lambda *_: made_up(experiment, 40.0))
     assert make(tmp_path, "--seeds", "1", "--again") == 0
     (line,) = lines_on(capsys.readouterr().out, f"{LABEL}: test MRR 40.00")

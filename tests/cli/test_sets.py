@@ -75,6 +75,9 @@ def test_import_makes_a_folder_that_is_read_as_the_same_facts(
     assert np.array_equal(np.diff(times), np.ones(4))
     assert len(again.facts) == 13
     assert [path.name for path in folder.parent.iterdir()] == ["terms"]
+    assert main(["data", "inspect", str(terms), "--unit", "month"]) == 2, "numbers are not relabelled"
+    capsys.readouterr()
+    terms.write_text("subject,relation,object,start,end\nA,rules,B,2000-01,2004-01\nB,rules,C,2003-01,\n")
     assert main(["data", "inspect", str(terms), "--unit", "month"]) == 0
     assert "one for each month; a coarser unit makes fewer: --unit year" in capsys.readouterr().err
     assert main(["data", "import", str(terms), str(folder), "--unit", "year"]) == 2
@@ -139,10 +142,20 @@ def test_a_demo_says_how_to_replace_the_run_that_is_there(tmp_path: Path, capsys
 def test_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys, "doctor")
     assert {"torch", "pyarrow", "lightning"} <= set(found["versions"])
-    assert set(found["extras"]) == {"serve", "tune", "dev"}
+    assert set(found["extras"]) == {"tune", "dev"}  # serve has no code yet
     assert set(found["known sets"]) == set(KNOWN)
     assert main(["doctor"]) == 0
     assert "torchdiffeq" in capsys.readouterr().out
+
+
+def test_doctor_offers_only_packages_that_exist(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No index has tangokg: what is missing is installed by its own name, with the versions that are needed."""
+    lines = ["torch>=2", "optuna<5,>=4; extra == 'tune'", "fastapi; extra == 'serve'"]
+    monkeypatch.setattr("tangokg.cli.doctor.metadata.requires", lambda _: lines)
+    monkeypatch.setattr("tangokg.cli.doctor._installed", lambda name: None)
+    assert printed(capsys, "doctor")["extras"] == {"tune": "missing: pip install 'optuna<5,>=4'"}
 
 
 def test_bars_and_sparklines() -> None:

@@ -255,7 +255,7 @@ def test_numbers_do_not_pass_for_dates_nor_dates_for_numbers() -> None:
     plain, calendar = make_forecaster("frequency"), make_forecaster("frequency", dated(make_dataset(1)))
     with pytest.raises(DataError, match="the new facts are dated by dates, those already here by numbers"):
         plain.observe(pd.DataFrame(COLUMNS | {"time": ["2024-03-05", "2024-03-02"]}))
-    with pytest.raises(DataError, match="the new facts are dated by numbers, those already here by dates"):
+    with pytest.raises(DataError, match="plain numbers, such as 64, which a unit of days does not make dates"):
         calendar.observe(pd.DataFrame(COLUMNS | {"time": [64, 61]}))
     for forecaster in (plain, calendar):
         assert len(forecaster.facts) == len(make_dataset(1).facts)

@@ -230,7 +230,7 @@ def changed_data() -> dict[str, Dataset]:
 @pytest.mark.parametrize("case", changed_data())
 def test_resuming_with_other_data_is_refused(case: str, tmp_path: Path) -> None:
     fit(make_dataset(1), "frequency", out=tmp_path / "run", reporter=Listener())
-    with pytest.raises(RunError, match="was made with other data; resume with the same, or use --overwrite"):
+    with pytest.raises(RunError, match=r"was made with other data \(.+\); resume with the same, or use --overwrite"):
         fit(changed_data()[case], "frequency", out=tmp_path / "run", resume=True, reporter=Listener())
 
 

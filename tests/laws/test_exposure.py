@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from conftest import make_dataset, make_facts
-from tangokg.errors import RunError
+from tangokg.errors import RunError, TangoError
 from tangokg.forecast import Forecaster, fit, load
+from tangokg.forecast.comparing import compare
 from tangokg.models import MODELS
 from tangokg.quads.splits import split_at
 from tangokg.quads.values import Dataset
@@ -66,6 +67,22 @@ def test_a_start_from_a_run_that_saw_what_is_held_back_is_refused(name: str, bor
         fair = train(new, name, start_from=tmp_path / "old", out=tmp_path / "new")
         assert not fair.evaluate().not_comparable
         assert "not_comparable" not in json.loads((tmp_path / "new" / "metrics.json").read_text())
+
+
+def test_marked_and_refitted_models_are_not_compared_from_python(tmp_path: Path) -> None:
+    train(cut(6, 8), out=tmp_path / "old")
+    new = cut(4, 5)
+    train(new, out=tmp_path / "new", start_from=tmp_path / "old", allow_seen=True)
+    marked = load(tmp_path / "new")
+    with pytest.raises(RunError, match="is not comparable: the run it starts from depends on"):
+        compare(marked.dataset, ["frequency", marked], verbose=False)
+    found = compare(marked.dataset, ["frequency", marked], verbose=False, allow_seen=True)
+    assert {row.name for row in found.rows} == {"frequency", "tango (not comparable)"}
+    assert found.test is None
+    with pytest.raises(TangoError, match="refit"):
+        compare(new, ["tango"], refit=True, verbose=False, **own("tango"))
+    with pytest.raises(RunError, match="--refit"):
+        compare(new, [train(new, refit=True)], verbose=False)
 
 
 def test_what_was_seen_is_handed_down(tmp_path: Path) -> None:

@@ -110,6 +110,12 @@ def test_the_calendar_is_that_of_the_clock(unit: str, origin: str) -> None:
         assert found == pytest.approx([moment.year, *([moment.month] if unit in LENGTHS else []), last])
 
 
+def test_a_quarter_is_read_by_its_months() -> None:
+    model = build(make_timeline(1), unit="quarter", origin="2014-10")
+    t = torch.tensor([-1.0, 0.0, 1.0, 1.5], dtype=torch.float64)
+    assert model._calendar(t).tolist() == [[2014, 7], [2014, 10], [2015, 1], [2015, 2.5]]
+
+
 def test_years_and_plain_numbers_are_one_number_each_scaled_where_training_is_long() -> None:
     train = make_timeline(1)
     windows = Windows(torch.tensor([3]), train.t[-1:] + 2.5)

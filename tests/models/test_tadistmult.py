@@ -47,6 +47,7 @@ def relation(model: TADistMult, r: int, t: float) -> Tensor:
         ("day", "2014-01-01", -1.0, [2, 0, 1, 3, MONTHS + 11, 13, 11]),
         ("week", "2014-01-06", 1.0, [2, 0, 1, 4, MONTHS, 11, 13]),
         ("month", "2014-01", 10.5, [2, 0, 1, 4, MONTHS + 10]),
+        ("quarter", "2014-01", 3.0, [2, 0, 1, 4, MONTHS + 9]),  # the fourth quarter begins in October
         ("year", "1786", 228.0, [2, 0, 1, 4]),
         ("hour", "2014-01-01", 23.0, [2, 0, 1, 4, MONTHS, 10, 11, 22, 23]),
         ("minute", "2014-01-01", 61.0, [2, 0, 1, 4, MONTHS, 10, 11, 20, 21, 30, 31]),

@@ -149,3 +149,43 @@ def test_damaged_folders_end_in_facts_or_in_our_error(
         return
     assert np.concatenate([data.facts.s, data.facts.o]).max() < data.vocab.num_entities
     assert data.train.t.max() < data.valid.t.min(initial=2**62)
+
+
+SHARED = {
+    "train_txt": "0 0 1 0\n1 0 2 24\n",
+    "valid_txt": "2 0 1 24\n2 0 0 24\n0 0 1 48\n",
+    "test_txt": "1 0 1 72\n",
+}
+MOVED = {
+    "earlier": ([0, 24, 24, 24], [48], "2 facts were moved from valid to train"),
+    "later": ([0], [24, 24, 24, 48], "1 fact was moved from train to valid"),
+}
+
+
+@pytest.mark.parametrize("overlap", MOVED)
+def test_a_shared_step_goes_whole_to_one_part_and_is_told(tmp_path: Path, overlap: str) -> None:
+    folder = write(tmp_path, **SHARED)
+    with pytest.raises(DataError, match=r"valid.txt: its first time, 24, is not after .*--overlap earlier\|later"):
+        read_folder(folder)
+    train, valid, note = MOVED[overlap]
+    data = read_folder(folder, overlap=overlap)
+    assert (data.train.t.tolist(), data.valid.t.tolist(), data.test.t.tolist()) == (train, valid, [72])
+    assert any(note in told and f"--overlap {overlap}" in told for told in data.notes)
+    facts = {tuple(row) for row in zip(*(getattr(data.facts, column).tolist() for column in "srot"), strict=True)}
+    assert len(facts) == 6
+
+
+@pytest.mark.parametrize("overlap", MOVED)
+def test_parts_without_a_shared_step_stay_as_they_are(tmp_path: Path, overlap: str) -> None:
+    folder = write(tmp_path, train_txt="0 0 1 0\n", valid_txt="0 0 1 1\n", test_txt="0 0 1 2\n")
+    assert read_folder(folder, overlap=overlap).same_facts(read_folder(folder))
+
+
+def test_parts_that_share_more_or_nothing_else_are_refused(tmp_path: Path) -> None:
+    mixed = write(tmp_path, train_txt="0 0 1 0\n0 0 1 2\n", test_txt="0 0 1 1\n0 0 1 3\n")
+    with pytest.raises(DataError, match="cut the facts anew by date"):
+        read_folder(mixed, overlap="earlier")
+    with pytest.raises(DataError, match="nothing would be left of it"):
+        read_folder(write(tmp_path, train_txt="0 0 1 0\n", test_txt="0 0 2 0\n"), overlap="later")
+    with pytest.raises(DataError, match=r"unknown overlap 'both'.*earlier, later"):
+        read_folder(mixed, overlap="both")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
@@ -82,7 +83,7 @@ CARRIERS: dict[str, Callable[[pa.Table, Path], Any]] = {
 def test_every_carrier_gives_back_the_facts_in_time_order(
     carrier: str, tmp_path: Path, facts: list[tuple[str, str, str, date]]
 ) -> None:
-    read = read_table(CARRIERS[carrier](frame(facts), tmp_path / "events"))
+    read = read_table(CARRIERS[carrier](frame(facts), tmp_path / "events"), unit="day")
     assert named(read) == [(s, r, o, t.isoformat()) for s, r, o, t in sorted(facts, key=lambda fact: fact[3])]
     assert read.clock == Clock("day", min(fact[3] for fact in facts).isoformat())
     assert read.vocab.entities == tuple(dict.fromkeys([*(f[0] for f in facts), *(f[2] for f in facts)]))
@@ -236,8 +237,8 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "open quote": ('"s,r,o,t\na,b,c,1\n', r"events.csv: no table .* Is a quote left open\?"),
     "twice": ("s,r,o,t,s\na,b,c,1,2\n", r"events.csv: 2 columns are called 's'"),
     "no time": (
-        "s,r,o,when\na,b,c,1\n",
-        r"no column for the time. Found 's', 'r', 'o', 'when'; expected one called time",
+        "s,r,o,moment\na,b,c,1\n",
+        r"no column for the time. Found 's', 'r', 'o', 'moment'; expected one called time",
     ),
     "two": ("s,r,o,date,ts\na,b,c,1,1\n", r"columns 'date', 'ts' may each be the time"),
     "both": ("s,r,o,t,start,end\na,b,c,1,1,1\n", r"both 't' and 'start' may be the time of a fact. Say which"),
@@ -324,11 +325,43 @@ def damaged_tables(draw: st.DrawFn) -> bytes:
     return draw(st.sampled_from([data, data, data, packed, packed[: draw(st.integers(1, 200))]]))
 
 
+@st.composite
+def damaged_json(draw: st.DrawFn) -> bytes:
+    """JSON lines with cells of any kind, some missing, and lines that are no objects."""
+    cell = (
+        st.sampled_from(["Iran", "7", "2014-01-01", ""])
+        | CELLS
+        | st.none()
+        | st.integers()
+        | st.floats()
+        | st.booleans()
+    )
+    row = st.fixed_dictionaries(
+        {"s": cell, "r": cell, "o": cell}, optional={"t": cell, "x": st.lists(cell, max_size=2)}
+    )
+    lines = draw(st.lists(row.map(json.dumps) | st.text(max_size=9), max_size=6))
+    return ('{"s": "a", "r": "b", "o": "c", "t": "2014-01-01"}\n' + "\n".join(lines)).encode("utf-8", "surrogatepass")
+
+
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(data=damaged_tables() | st.binary(max_size=60), unit=st.sampled_from([None, "year", "hour", "step"]))
-def test_damaged_tables_end_in_facts_or_in_our_error(tmp_path: Path, data: bytes, unit: str | None) -> None:
+@given(
+    data=damaged_tables() | damaged_json() | st.binary(max_size=60),
+    unit=st.sampled_from([None, "year", "hour", "step"]),
+    options=st.fixed_dictionaries(
+        {},
+        optional={
+            "skip_bad": st.booleans(),
+            "timezone": st.sampled_from(["UTC", "Asia/Tokyo"]),
+            "date_format": st.sampled_from(["%Y-%m-%d", "unix"]),
+            "relation": st.just("meets"),
+        },
+    ),
+)
+def test_damaged_tables_end_in_facts_or_in_our_error(
+    tmp_path: Path, data: bytes, unit: str | None, options: dict[str, Any]
+) -> None:
     try:
-        facts = read_text(tmp_path, data, unit=unit)
+        facts = read_text(tmp_path, data, unit=unit, **options)
     except TangoError:
         return
     assert len(facts) > 0

@@ -31,7 +31,9 @@ from tangokg.reproduce.presets import (
     THINNED,
     THINNED_COUNTS,
     TRAINING_RANGE,
+    best_decoder,
     differences_measured,
+    paper_step_time,
 )
 from tangokg.reproduce.runs import missing, order
 from tangokg.reproduce.store import Results
@@ -97,6 +99,33 @@ def test_paper_form_departs_in_what_is_allowed_and_in_nothing_else() -> None:
             for key in ("dim", "layers", "history", "transition"):
                 assert own[key] == best.values[key, experiment.data, "value"].value
             assert own["dropout"] in best.space["dropout"]
+
+
+def test_the_paper_as_printed_has_its_time_scale_its_gradient_and_states_of_any_length() -> None:
+    """On the paper's sets, with the decoder of its best result; learning rate and batch are not printed."""
+    known = experiments()
+    found = {e.data: e for e in known.values() if e.preset.startswith("printed-")}
+    assert set(found) == {"ICEWS05-15", "ICEWS18", "WIKI", "YAGO"}
+    for data, e in found.items():
+        paper = known[e.name.replace("printed-", "paper-")]
+        assert e.preset == f"printed-{best_decoder(data)}"
+        assert set(e.departures) == {"learning rate", "batch of windows"}
+        changed = {"step_time": paper_step_time(data), "normalise": False, "gradient": "irdm"}
+        wanted = {key: value for key, value in {**paper.settings, **changed}.items() if key != "length"}
+        assert (dict(e.settings), e.train) == (wanted, paper.train)
+    main = {cell.config for cell in find_table("main").cells if cell.form == "as printed"}
+    assert main == {e.name for e in found.values()}
+
+
+def test_the_length_of_states_is_measured_where_it_counts_most() -> None:
+    known = experiments()
+    for data in ("WIKI", "YAGO"):
+        e, paper = known[f"paper-distmult-not-normalised/{data}"], known[f"paper-distmult/{data}"]
+        assert (e.settings["normalise"], paper.settings["normalise"]) == (False, True)
+        assert set(paper.settings) - set(e.settings) == {"length"}
+        assert {key for key in e.settings if e.settings[key] != paper.settings[key]} == {"normalise"}
+        assert "normalisation" not in e.departures
+        assert any(cell.config == e.name for cell in find_table("differences").cells)
 
 
 def test_every_published_tango_number_that_can_be_read_has_a_config() -> None:
@@ -170,7 +199,9 @@ def test_every_difference_has_its_row_on_the_page_of_differences() -> None:
     assert [name for name in differences_measured() if f"| `paper-tucker-{name}` |" not in page] == []
     assert "not measured yet" not in page
     rows = {row[1]: row for row in view("differences", Results()).blocks[0].rows}
-    assert set(rows) == {"paper-tucker", *(f"paper-tucker-{name}" for name in differences_measured())}
+    assert set(rows) == {"paper-tucker", *(f"paper-tucker-{name}" for name in differences_measured())} | {
+        f"paper-distmult{end}/{data}" for end in ("", "-not-normalised") for data in ("WIKI", "YAGO")
+    }
 
 
 def test_the_page_of_differences_has_what_was_asked_for_each_with_its_run_or_why_none() -> None:
@@ -193,9 +224,12 @@ def test_the_page_of_differences_has_what_was_asked_for_each_with_its_run_or_why
         "batch of windows",
     } <= set(found)
     presets = {experiment.preset for experiment in experiments().values()}
+    presets |= set(experiments())
     assert [name for name, own in found.items() if own not in presets and not own.startswith("none")] == []
     told = {row[run].strip("`"): row[effect] for row in rows}
-    for _, preset, _, on_valid, _, on_test in view("differences", read_results(ROOT / "results")).blocks[0].rows[1:]:
+    for row, preset, _, on_valid, _, on_test in view("differences", read_results(ROOT / "results")).blocks[0].rows:
+        if row.startswith("as it is"):
+            continue
         assert told[preset] == ("–" if "–" in (on_valid, on_test) else f"{on_valid} / {on_test}"), preset
 
 
@@ -207,6 +241,18 @@ def test_the_readme_has_the_table_of_the_page_without_its_details() -> None:
     cells = [row.split("|") for row in rows]
     assert [cells[0][n].strip() for n in (2, 6)] == ["paper form departs in", "with IRDM"]
     assert "\n".join("|".join((*row[:2], *row[3:6], *row[7:])) for row in cells) in readme
+
+
+def test_the_readme_says_what_the_paper_form_has_without_its_departures() -> None:
+    """To one digit, where the runs are there."""
+    readme, results = (ROOT / "README.md").read_text(encoding="utf-8"), read_results(ROOT / "results")
+    told = " ".join(readme.partition("## Accuracy")[2].partition("## ")[0].split())
+    names = [f"paper-distmult-not-normalised/{data}" for data in ("WIKI", "YAGO")]
+    names += [f"paper-{best_decoder(data)}-window-0.001/{data}" for data in ("ICEWS05-15", "ICEWS18", "WIKI", "YAGO")]
+    for name in names:
+        if found := results.of(name):
+            mrr = found[0]["test"]["time-aware"]["mrr"]
+            assert f"{name.partition('/')[2]} {mrr:.1f}" in told, name
 
 
 def test_the_page_of_differences_traces_published_numbers_with_those_of_the_main_table() -> None:
@@ -336,7 +382,7 @@ def test_runs_come_by_priority_and_each_once() -> None:
     ]
     assert [place[run] for run in stages] == sorted(place[run] for run in stages)
     horizon = missing(Results(), ["horizon"], seeds=1)
-    wanted = [f"{preset}/ICEWS05-15" for preset in ("paper-tucker", "tango-tucker", "baseline-renet")]
+    wanted = [f"{preset}/ICEWS05-15" for preset in ("paper-tucker", "tango-tucker", "baseline-renet", "printed-tucker")]
     assert [job.config for job in horizon] == wanted
     assert "horizon" in horizon[0].needs
     assert find_table("horizon").cells[0].needs == "horizon"

@@ -181,7 +181,7 @@ def test_the_one_file_grows_with_each_run_and_what_it_holds_is_not_made_again(
             made.append(None)
             raise TrainingError("too hot")
         made.append(job.seed)
-        return made_up(experiments()[HERE]) | {"seed": job.seed, "protocols": {need: {} for need in job.needs}}
+        return made_up(experiments()[HERE], seed=job.seed) | {"protocols": {need: {} for need in job.needs}}
 
     monkeypatch.setattr(pool, "make_result", make)
     words = ["-q", "reproduce", "--run", "--only", HERE, "--device", "cpu", "--out", str(packed), "--seeds"]
@@ -294,7 +294,7 @@ def test_the_whole_way_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(run) == 0
     assert "42.86" in capsys.readouterr().out
     assert main(run) == 0  # nothing is missing
-    assert len(json.loads(Path(packed).read_text())["results"]) == 3
+    assert len(json.loads(Path(packed).read_text())["results"]) == 4
     assert main(["reproduce", "--merge", packed, *results]) == 0
     capsys.readouterr()
     assert main(["reproduce", "horizon", "--json", *results]) == 0
@@ -304,7 +304,7 @@ def test_the_whole_way_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert ours["paper"]["8"] == "39.10"
     assert main(["reproduce", "--list", "--json", *results]) == 0
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert (listed["horizon"]["filled"], listed["horizon"]["of"]) == (24, 24)
+    assert (listed["horizon"]["filled"], listed["horizon"]["of"]) == (32, 32)
     again = [*run[: run.index("--out")], "--again", "--work", str(tmp_path / "work"), *results]
     assert main([word for word in again if word != "-q"]) == 0
     assert "stored" in capsys.readouterr().out
@@ -358,7 +358,7 @@ def test_only_takes_tables_presets_families_sets_and_experiments() -> None:
     assert {name.partition("/")[2] for name in chosen(["WIKI"])} == {"WIKI"}
     assert chosen(["paper-tucker"]) < chosen([])
     assert "paper-tucker-history-7/ICEWS05-15" in chosen(["history"])
-    families = ("paper", "tango", "authors", "baseline")
+    families = ("paper", "printed", "tango", "authors", "baseline")
     for family in families:
         assert chosen([family]) == {name for name in chosen([]) if name.startswith(f"{family}-")} != set()
     assert chosen(families) == chosen([])

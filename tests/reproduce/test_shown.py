@@ -17,11 +17,12 @@ from tangokg.cli import main
 from tangokg.errors import DataError
 from tangokg.quads import inspect, thin_dataset
 from tangokg.reproduce import experiments, find_table, read_results, tables
+from tangokg.reproduce.checks import FILTERS
 from tangokg.reproduce.page import render
 from tangokg.reproduce.plots import PLOTS
 from tangokg.reproduce.presets import THIN_SEED, THINNED
 from tangokg.reproduce.runs import chosen
-from tangokg.reproduce.store import FILTERS, Results, write_result
+from tangokg.reproduce.store import Results, write_result
 from tangokg.reproduce.view import view
 
 NAMES = [name for name, table in tables().items() if table.cells]
@@ -186,7 +187,7 @@ def test_page_and_figures_are_made_by_one_command_and_again_the_same(
 def test_every_run_stands_on_the_page_with_seed_and_date() -> None:
     results = Results()
     for seed in range(2):
-        result = made_up(experiments()["paper-tucker/YAGO"]) | {"seed": seed, "date": f"2026-01-0{seed + 1}T00:00:00"}
+        result = made_up(experiments()["paper-tucker/YAGO"], seed=seed) | {"date": f"2026-01-0{seed + 1}T00:00:00"}
         results.add("paper-tucker/YAGO", result, "here")
     rows = [line for line in render(results).splitlines() if line.startswith("| paper-tucker/YAGO |")]
     assert [(row.split(" | ")[1], row.split(" | ")[-1]) for row in rows] == [

@@ -10,12 +10,67 @@ import pytest
 from reproduce_small import made_up
 from tangokg.errors import DataError
 from tangokg.reproduce import experiments, find_table
+from tangokg.reproduce.checks import FILTERS
 from tangokg.reproduce.store import Results, merge, pack, read_result, read_results, write_result
 from tangokg.reproduce.view import view
 
 
 def a_result(seed: int = 0, mrr: float = 40.0, **other: Any) -> dict[str, Any]:
-    return made_up(experiments()["tango-tucker/ICEWS14s"], mrr) | {"seed": seed} | other
+    return made_up(experiments()["tango-tucker/ICEWS14s"], mrr, seed) | other
+
+
+FIGURES = {name: {"mrr": 40.0} for name in FILTERS}
+WRONG: dict[str, dict[str, Any]] = {
+    "seed is '../../../out', expected int": {"seed": "../../../out"},
+    "seed is True, expected int": {"seed": True},
+    "seed -1, expected 0 or more": {"seed": -1},
+    "its config has seed 1": {"seed": 2, "config": {"seed": 1}},
+    "config is 'dim', expected a table": {"config": "dim"},
+    "config.settings is no table": {"config": {"settings": 3}},
+    "epochs is 'many', expected int": {"epochs": "many"},
+    "train_seconds is None": {"train_seconds": None},
+    "protocols is .*, expected a table": {"protocols": []},
+    "preset is .*, expected a text": {"preset": ["tango-tucker"]},
+    "no MRR between 0 and 100": {"test": FIGURES | {"raw": {"mrr": 40.0, "hits@1": "30"}}},
+    "0 queries of .test., expected an even number, at most 14,742": {"queries": {"valid": 10, "test": 0}},
+    "11 queries of .valid.": {"queries": {"valid": 11, "test": 10}},
+    "20000 queries of .test.": {"queries": {"valid": 10, "test": 20_000}},
+    "None queries of .test.": {"queries": {"valid": 10}},
+}
+
+
+@pytest.mark.parametrize(("message", "wrong"), WRONG.items(), ids=WRONG)
+def test_a_result_from_elsewhere_is_checked_before_anything_is_written(
+    tmp_path: Path, message: str, wrong: dict[str, Any]
+) -> None:
+    packed, folder = tmp_path / "one.json", tmp_path / "deep" / "in" / "results"
+    pack(packed, [a_result() | wrong])
+    with pytest.raises(DataError, match=message):
+        merge(packed, folder)
+    assert sorted(path.name for path in tmp_path.rglob("*.json")) == ["one.json"]
+
+
+@pytest.mark.parametrize("name", [("../../out", "ICEWS14s"), ("tango-tucker", "../../out"), ("WIKI", "tango-tucker")])
+def test_a_result_of_no_preset_leads_nowhere(tmp_path: Path, name: tuple[str, str]) -> None:
+    packed = tmp_path / "one.json"
+    pack(packed, [a_result(preset=name[0], dataset=name[1])])
+    with pytest.raises(DataError, match="is unknown"):
+        merge(packed, tmp_path / "results")
+    assert list(tmp_path.iterdir()) == [packed]
+
+
+def test_a_seed_counts_once(tmp_path: Path) -> None:
+    pack(tmp_path / "one.json", [a_result(0), a_result(1), a_result(0, 50.0)])
+    with pytest.raises(DataError, match="result 3: seed 0 of tango-tucker/ICEWS14s stands there twice"):
+        merge(tmp_path / "one.json", tmp_path / "results")
+
+
+def test_results_of_a_set_that_answer_other_queries_are_set_aside() -> None:
+    results = Results()
+    for seed, queries in ((0, 10), (1, 10), (2, 8)):
+        results.add("tango-tucker/ICEWS14s", a_result(seed, queries={"valid": 10, "test": queries}), f"{seed}")
+    assert len(results.of("tango-tucker/ICEWS14s")) == 2
+    assert results.stale == {"2": "8 test queries instead of 10"}
 
 
 def test_a_cell_is_the_mean_over_seeds_with_their_standard_deviation() -> None:

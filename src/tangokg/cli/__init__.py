@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from tangokg.cli.output import Output
+from tangokg.cli.output import Output, heard
 from tangokg.errors import TangoError
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose")  # flags that may stand before or after the command
@@ -34,7 +34,8 @@ def _main(words: list[str]) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name may not fit the terminal's encoding
     output = Output(words)
     try:
-        status = _run(words, output)
+        with heard(output):
+            status = _run(words, output)
         sys.stdout.flush()
     except BrokenPipeError:  # who reads has gone; nothing more is written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tangokg.cli import asking, bench, compare, data, demo, doctor, evaluation, reproduce, training, tune
+from tangokg.cli import asking, bench, compare, data, demo, doctor, evaluation, looking, reproduce, training, tune
 from tangokg.cli.output import Output
 
 
@@ -20,6 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Forecast links on temporal knowledge graphs: dated facts in, ranked answers with probabilities out.",
     epilog=examples("tango demo", "tango train events.csv --out runs/events", "tango forecast runs/events Alice calls"),
 )
@@ -102,6 +103,9 @@ app.command(
         "tango reproduce --merge one.json",
     )
 )(reproduce.reproduce)
+app.command(epilog=examples("tango models", "tango models tango"))(looking.models)
+app.command(epilog=examples("tango names runs/events", "tango names runs/events korea --top 5"))(looking.names)
+app.command(epilog=examples("tango show runs/events", "tango show runs/events --json"))(looking.show)
 app.command(epilog=examples("tango doctor", "tango doctor --json"))(doctor.doctor)
 
 sets = typer.Typer(no_args_is_help=True, help="Known data sets, what is in a set, and tables into benchmark folders.")

@@ -8,23 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tangokg.cli.keeping import keep_observed
 from tangokg.cli.options import (
     AnswersFile,
     At,
     Columns,
     Device,
     Json,
+    Keep,
     Object,
     Observe,
     QueriesFile,
     Relation,
     Run,
+    SkipBad,
     Subject,
     Top,
     parse_columns,
     parse_device,
 )
 from tangokg.cli.output import Output, bar, counted, make_table
+from tangokg.cli.spreadsheets import without_formulas
 from tangokg.errors import DataError, UnknownName
 
 if TYPE_CHECKING:
@@ -42,9 +46,11 @@ def forecast(
     at: At = None,
     top: Top = 10,
     observe: Observe = None,
+    keep: Keep = False,
     column: Columns = None,
     queries: QueriesFile = None,
     out: AnswersFile = None,
+    skip_bad: SkipBad = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -57,14 +63,18 @@ def forecast(
     forecaster = load(run, place)
     columns = _columns_of([*(observe or [])], queries, parse_columns(column))
     for path in observe or []:
-        _observe(output, forecaster, path, columns[path])
+        _observe(output, forecaster, path, columns[path], keep, skip_bad)
     if observe:
         _tell_untrained(output, forecaster)
+    if keep:
+        keep_observed(output, run, forecaster, observe)
     if queries is not None:
         from tangokg.forecast.tables import open_questions
 
         questions = open_questions(queries, columns[queries])
-        _write(output, forecaster.forecast_table(questions, at=at, top=top), out, as_json)
+        answers = forecaster.forecast_table(questions, at=at, top=top, skip_bad=skip_bad)
+        _tell_skipped(output, len(questions.table), answers)
+        _write(output, answers, out, as_json)
         return
     answer = forecaster.forecast(subject, relation, object, at=at, top=top)
     if as_json:
@@ -80,27 +90,37 @@ def _columns_of(observe: list[Path], queries: Path | None, given: dict[str, str]
         return dict.fromkeys(files, given)
     from tangokg.quads.tables import open_table
 
-    found = {path: open_table(path).table.column_names for path in files}
+    found = {path: open_table(path, given.values()).table.column_names for path in files}
     for name in given.values():
         if not any(name in names for names in found.values()):
             raise UnknownName("column", name, {n for names in found.values() for n in names}, "No file has it.")
     return {path: {role: n for role, n in given.items() if n in names} for path, names in found.items()}
 
 
-def _observe(output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str]) -> None:
+def _tell_skipped(output: Output, asked: int, answers: Any) -> None:
+    skipped = asked - len(set(answers.column("query").to_pylist()))
+    if skipped:
+        output.say(
+            f"{skipped:,} of {asked:,} questions were left out (--skip-bad): they have names that are not known."
+        )
+
+
+def _observe(
+    output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str], keep: bool, skip_bad: bool
+) -> None:
     """Take the facts of a file, and say what is new in it."""
     if not path.is_file():
         raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
     before = forecaster.facts.vocab
-    added = forecaster.observe(path, **({"columns": columns} if columns else {}))
+    added = forecaster.observe(path, **({"columns": columns} if columns else {}), skip_bad=skip_bad)
     after = forecaster.facts.vocab
     names = counted(after.num_entities - before.num_entities, "new name")
     relations = counted(after.num_relations - before.num_relations, "new relation")
     are = "is" if added == 1 else "are"
-    output.say(
-        f"{counted(added, 'new fact')} of {path} {are} known now, with {names} and {relations}; "
-        f"the run itself is as it was."
-    )
+    end = "." if keep else "; the run itself is as it was."
+    output.say(f"{counted(added, 'new fact')} of {path} {are} known now, with {names} and {relations}{end}")
+    for note in forecaster.dataset.after.notes if forecaster.dataset.after else ():
+        output.say(f"  note: {note}")
 
 
 def _tell_untrained(output: Output, forecaster: Forecaster) -> None:
@@ -153,12 +173,12 @@ def _write(output: Output, answers: Any, out: Path | None, as_json: bool) -> Non
             pa.parquet.write_table(answers, sink)
         else:
             tabs = pa.csv.WriteOptions(delimiter="\t" if out.suffix.casefold() == ".tsv" else ",")
-            pa.csv.write_csv(answers, sink, tabs)
+            pa.csv.write_csv(without_formulas(answers), sink, tabs)
         write_atomically(out, sink.getvalue().to_pybytes())
         output.say(f"{counted(len(answers), 'answer')} {'is' if len(answers) == 1 else 'are'} in {out}.")
     if as_json:
         output.json(answers.to_pylist())
     elif out is None:
         text = io.BytesIO()
-        pa.csv.write_csv(answers, text)
-        typer.echo(text.getvalue().decode(), nl=False)
+        pa.csv.write_csv(without_formulas(answers), text)
+        typer.echo(output.shown(text.getvalue().decode()), nl=False)

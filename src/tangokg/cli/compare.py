@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
     AllowSeen,
     Columns,
     Data,
+    DateFormat,
     Device,
     Epochs,
     Json,
+    OneRelation,
+    Overlap,
     Reading,
     Settings,
+    SkipBad,
     SomeSeed,
     TestFrom,
+    Timezone,
     TrainShare,
     Unit,
     ValidFrom,
@@ -94,11 +99,28 @@ def compare(
     test_from: TestFrom = None,
     column: Columns = None,
     unit: Unit = None,
+    timezone: Timezone = None,
+    date_format: DateFormat = None,
+    skip_bad: SkipBad = False,
+    relation: OneRelation = None,
+    overlap: Overlap = None,
     as_json: Json = False,
 ) -> None:
     """Train or load several models on the same data, and show how well and how fast each of them is."""
     output: Output = ctx.obj
-    reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
+    reading = Reading(
+        parse_columns(column),
+        unit,
+        train_share,
+        valid_share,
+        valid_from,
+        test_from,
+        timezone,
+        date_format,
+        skip_bad,
+        relation,
+        overlap,
+    )
     assignments = [*(settings or []), *([f"train.epochs={epochs}"] if epochs else [])]
     place = parse_device(device)
     _check(plot)
@@ -182,7 +204,7 @@ def _report(
     plot_comparison(plot, comparison.rows, title)
     output.say(f"The figure is in {plot}.")
     best = next(entry for entry in entries if entry.name == comparison.rows[0].name.removesuffix(" (not comparable)"))
-    output.say(f"Next: {shlex.join(['tango', 'evaluate', str(best.path), '--by', 'relation'])}")
+    output.say(f"Next: {next_command(output.words, 'evaluate', str(best.path), '--by', 'relation')}")
 
 
 def _table(title: str, comparison: Comparison) -> Any:

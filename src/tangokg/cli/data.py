@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
     ABOUT_DATA,
     Columns,
     Data,
+    DateFormat,
     Json,
+    OneRelation,
+    Overlap,
     Reading,
+    SkipBad,
     TestFrom,
     Thin,
+    Timezone,
     TrainShare,
     Unit,
     ValidFrom,
@@ -38,7 +45,7 @@ def list_known(ctx: typer.Context, as_json: Json = False) -> None:
         [
             row["name"],
             row["about"],
-            row["found"] or f"tango data get {row['name']}",
+            row["found"] or (f"tango data get {row['name']}" if row["published"] else "not published"),
             *(f"{row[key]:,}" for key in ("facts", "entities", "relations", "times")),
             row["unit"],
         ]
@@ -51,11 +58,10 @@ def list_known(ctx: typer.Context, as_json: Json = False) -> None:
 def known_sets() -> list[dict[str, Any]]:
     """Each known set with its counts, and the folder where it was found, if any."""
     from tangokg.quads import KNOWN, data_folders
-    from tangokg.quads.folders import find_file
 
     rows = []
     for known in KNOWN.values():
-        folders = [place / known.name for place in data_folders() if find_file(place / known.name, "train.txt")]
+        folders = [place / known.name for place in data_folders() if known.is_in(place / known.name)]
         rows.append(
             {
                 "name": known.name,
@@ -65,6 +71,7 @@ def known_sets() -> list[dict[str, Any]]:
                 "relations": known.relations,
                 "times": known.timestamps,
                 "unit": known.clock.unit,
+                "published": known.published,
                 "found": str(folders[0]) if folders else None,
             }
         )
@@ -96,13 +103,31 @@ def get(
 
 
 def inspect_data(
-    ctx: typer.Context, data: Data, column: Columns = None, unit: Unit = None, as_json: Json = False
+    ctx: typer.Context,
+    data: Data,
+    column: Columns = None,
+    unit: Unit = None,
+    timezone: Timezone = None,
+    date_format: DateFormat = None,
+    skip_bad: SkipBad = False,
+    relation: OneRelation = None,
+    overlap: Overlap = None,
+    as_json: Json = False,
 ) -> None:
     """Count what is in a data set: facts, distinct ones, times, names, and what training would never see."""
-    from tangokg.cli.sources import read_source
+    from tangokg.cli.sources import counted_in, read_source
 
     output: Output = ctx.obj
-    dataset = read_source(data, Reading(parse_columns(column), unit))
+    reading = Reading(
+        parse_columns(column),
+        unit,
+        timezone=timezone,
+        date_format=date_format,
+        skip_bad=skip_bad,
+        relation=relation,
+        overlap=overlap,
+    )
+    dataset = read_source(data, reading)
     found = _inspect(dataset)
     if as_json:
         output.json(found)
@@ -111,7 +136,7 @@ def inspect_data(
         f"{found['name']}: {counted(found['entities'], 'entity', 'entities')} ({found['entities_used']:,} in facts), "
         f"{counted(found['relations'], 'relation')} ({found['relations_used']:,}), "
         f"{counted(found['timestamps'], 'time')}, "
-        f"counted in {found['unit']}s"
+        f"counted in {counted_in(found)}"
     )
     columns = ("part", "first", "last", "facts", "distinct", "times", "new entities", "facts with one", "share")
     output.show(make_table(title, columns, [_part_row(n, p) for n, p in found["parts"].items()], left=3))
@@ -122,6 +147,7 @@ def inspect_data(
     output.show(f"Facts over time  {sparkline(_over_time(dataset))}")
     for note in found["notes"]:
         output.say(f"note: {note}")
+    output.say(f"Next: {next_command(output.words, 'train', data)}")
 
 
 def _inspect(dataset: Any) -> dict[str, Any]:
@@ -145,7 +171,8 @@ def _part_row(name: str, part: dict[str, Any]) -> list[str]:
 def _over_time(dataset: Any) -> list[float]:
     import numpy as np
 
-    t = dataset.facts.t - dataset.facts.t.min()
+    times = np.concatenate([dataset.train.t, dataset.valid.t, dataset.test.t])
+    t = times - times.min()
     counts: list[float] = np.histogram(t, bins=int(min(BINS, t.max() + 1)))[0].tolist()
     return counts
 
@@ -156,6 +183,11 @@ def import_table(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make.", show_default=False)],
     column: Columns = None,
     unit: Unit = None,
+    timezone: Timezone = None,
+    date_format: DateFormat = None,
+    skip_bad: SkipBad = False,
+    relation: OneRelation = None,
+    overlap: Overlap = None,
     train_share: TrainShare = None,
     valid_share: ValidShare = None,
     valid_from: ValidFrom = None,
@@ -168,7 +200,19 @@ def import_table(
     from tangokg.quads import thin_dataset
 
     output: Output = ctx.obj
-    reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
+    reading = Reading(
+        parse_columns(column),
+        unit,
+        train_share,
+        valid_share,
+        valid_from,
+        test_from,
+        timezone,
+        date_format,
+        skip_bad,
+        relation,
+        overlap,
+    )
     dataset = read_source(source, reading)
     kept = ""
     if thin is not None:
@@ -179,6 +223,7 @@ def import_table(
         output.say(kept)
     write_folder(dataset, folder)
     output.show(str(folder))
+    output.say(f"Next: {shlex.join(['tango', 'train', str(folder)])}")
 
 
 def _extent(dataset: Any) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from tangokg.cli.asking import answers_table
 from tangokg.cli.counting import COUNTERS, make_counter
+from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import Json, Overwrite, Seed
 from tangokg.cli.output import Output, make_table
 from tangokg.cli.training import fit_shown
@@ -133,7 +134,7 @@ def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:
     output.say()
     output.say("Next:")
     if out is None:
-        output.say("  tango demo --out runs/demo     keep the run, to ask it more")
+        output.say(f"  {next_command(output.words, 'demo', '--out', 'runs/demo')}     keep the run, to ask it more")
     else:
         output.say(f"  {shlex.join(['tango', 'forecast', str(out), answer.subject, answer.relation])}")
         output.say(f"  {shlex.join(['tango', 'evaluate', str(out), '--horizon', '1-8'])}")

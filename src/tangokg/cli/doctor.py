@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import sys
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 import typer
@@ -41,7 +43,7 @@ def examine() -> dict[str, dict[str, Any]]:
     return {
         "versions": versions,
         "machine": _machine(),
-        "extras": {extra: _extra(extra, names) for extra, names in extras.items()},
+        "extras": {extra: _extra(lines) for extra, lines in extras.items() if _is_there(extra)},
         "data looked for in": places,
         "cache": {"folder": str(cache_folder())},
         "known sets": {known["name"]: known["found"] or "not here" for known in known_sets()},
@@ -68,14 +70,25 @@ def _machine() -> dict[str, Any]:
 
 
 def _requirements() -> tuple[list[str], dict[str, list[str]]]:
-    """The distributions that the package needs, and those of each extra."""
+    """The distributions that the package needs, and the requirements of each extra."""
     core: list[str] = []
     extras: dict[str, list[str]] = {}
     for line in metadata.requires("tangokg") or []:
-        name = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
         extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", line)
-        (extras.setdefault(extra[1], []) if extra else core).append(name)
+        if extra:
+            extras.setdefault(extra[1], []).append(line.partition(";")[0].strip())
+        else:
+            core.append(_name(line))
     return core, extras
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
+
+
+def _is_there(extra: str) -> bool:
+    """Whether this version has what an extra is for: a folder of its name, or, for ``dev``, its tests."""
+    return extra == "dev" or find_spec(f"tangokg.{extra}") is not None
 
 
 def _installed(name: str) -> str | None:
@@ -85,9 +98,9 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _extra(extra: str, names: list[str]) -> str:
-    missing = [name for name in names if _installed(name) is None]
-    return f"missing {', '.join(missing)}: pip install 'tangokg[{extra}]'" if missing else "installed"
+def _extra(requirements: list[str]) -> str:
+    missing = [line for line in requirements if _installed(_name(line)) is None]
+    return f"missing: pip install {shlex.join(missing)}" if missing else "installed"
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,7 @@ from tangokg.config import parse_assignment, unknown_setting
 from tangokg.errors import ConfigError, RunError, nearest, offer
 from tangokg.models import MODELS
 from tangokg.quads import Dataset
+from tangokg.quads.differing import what_differs
 from tangokg.train import RunConfig, RunFolder, TrainSettings, make_config
 
 USUAL = ("frequency", "recurrency", "tango")  # quick and telling
@@ -34,8 +35,11 @@ class Entry:
     def check(self, dataset: Dataset, allow_seen: bool = False) -> None:
         """A run that is there must be of the same facts in the same parts, and must not have seen the test part."""
         folder = RunFolder(self.path)
-        if self.there and not dataset.same_facts(folder.dataset()):
-            raise RunError(f"{self.path} was made with other data than these: leave it out, or choose another --out.")
+        if self.there and not dataset.same_facts(there := folder.dataset()):
+            raise RunError(
+                f"{self.path} was made with other data than these ({what_differs(there, dataset)}): "
+                "leave it out, or choose another --out."
+            )
         if self.config.train.refit or (self.there and folder.usable and folder.exposure().refit):
             raise RunError(
                 f"{self.path}: a run that is trained on all parts (refit) cannot be compared on one of them."

@@ -174,7 +174,7 @@ def _breakdown(forecaster: Forecaster, metrics: Metrics, by: By, name: str) -> l
             for t, group in metrics.by_time(name).items()
         ]
     groups = sorted(metrics.by_relation(name).items(), key=lambda item: -item[1].queries)
-    return [{"relation": facts.vocab.relations[r], "queries": g.queries} | g.to_dict() for r, g in groups]
+    return [{"relation": r, "queries": g.queries} | g.to_dict() for r, g in groups]
 
 
 def _plain(measured: Measured, names: list[str]) -> list[dict[str, Any]]:

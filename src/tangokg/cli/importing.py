@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +15,12 @@ import pyarrow.csv
 from tangokg.config import to_toml
 from tangokg.errors import DataError
 from tangokg.quads import read_folder
-from tangokg.quads.values import Dataset, Quadruples
+from tangokg.quads.values import Dataset, Quadruples, concatenate
 
 
 def write_folder(dataset: Dataset, folder: Path) -> None:
     """Write all files under another name, read them back, and only then rename: a failure leaves nothing behind."""
+    dataset = _in_parts(dataset)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder} exists and is not empty; choose a new folder.")
     if (earliest := int(dataset.facts.t.min())) < 0:
@@ -32,6 +35,17 @@ def write_folder(dataset: Dataset, folder: Path) -> None:
         os.replace(beside, folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _in_parts(dataset: Dataset) -> Dataset:
+    """Facts that stand alone, before or after the parts, as facts of the first or last part: a folder has no other."""
+    last = next(name for name in ("test", "valid", "train") if len(getattr(dataset, name)))
+    if dataset.after is not None:
+        parts: dict[str, Any] = {last: concatenate([getattr(dataset, last), dataset.after]), "after": None}
+        dataset = replace(dataset, **parts)
+    if dataset.before is not None:
+        dataset = replace(dataset, train=concatenate([dataset.before, dataset.train]), before=None)
+    return dataset
 
 
 def _write_files(dataset: Dataset, folder: Path) -> None:
@@ -49,8 +63,7 @@ def _write_files(dataset: Dataset, folder: Path) -> None:
         (folder / f"{kind}2id.txt").write_text(lines, encoding="utf-8", newline="\n")
     stat = f"{dataset.vocab.num_entities}\t{dataset.vocab.num_relations}\n"
     (folder / "stat.txt").write_text(stat, encoding="utf-8")
-    clock = {"unit": dataset.clock.unit, "origin": dataset.clock.origin, "step": dataset.clock.step}
-    (folder / "clock.toml").write_text(to_toml(clock), encoding="utf-8")
+    (folder / "clock.toml").write_text(to_toml(dataset.clock.to_dict()), encoding="utf-8")
 
 
 def _check_same(dataset: Dataset, again: Dataset) -> None:

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tangokg.config import parse_duration
 from tangokg.errors import ConfigError, DataError
 
-ABOUT_DATA = "A table (CSV, TSV, Parquet), a benchmark folder, the name of a known set, or 'world', the built-in one."
+if TYPE_CHECKING:
+    from tangokg.quads.reading import TableKeywords
+
+ABOUT_DATA = "A table (CSV, TSV, JSON lines, Parquet), a benchmark folder, a known set, or 'world', the built-in one."
 ABOUT_MODEL = (
     "tango (the default), tango-tucker, tango-distmult, tango-authors; baselines: distmult, tucker, compgcn, ttranse, "
     "ta-distmult, cygnet, de-simple, tntcomplex, renet; counters: recurrency, copy-last, frequency or recurrence."
@@ -64,7 +67,39 @@ Columns = Annotated[
 Unit = Annotated[
     str | None,
     typer.Option(
-        help="One step of time: second, minute, hour, day, week, month, year. Dates: day.", show_default=False
+        help="One step of time: second, minute, hour, day, week, month, quarter, year; else by the spacing of the "
+        "dates. step: times are plain numbers.",
+        show_default=False,
+    ),
+]
+Timezone = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ZONE",
+        help="Zone of the dates, such as Europe/Berlin or +02:00: times with an offset are converted to it, others are "
+        "read in it. Else UTC.",
+        show_default=False,
+    ),
+]
+DateFormat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="How times are written, where not as ISO: '%d.%m.%Y' and the like, unix, unix-ms, unix-us or unix-ns.",
+        show_default=False,
+    ),
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, and say how many.")]
+OneRelation = Annotated[
+    str | None,
+    typer.Option("--relation", metavar="NAME", help="The relation of all rows of a table.", show_default=False),
+]
+Overlap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="earlier|later",
+        help="A step that two parts of a folder share goes whole to this one of them.",
+        show_default=False,
     ),
 ]
 TrainShare = Annotated[float | None, typer.Option(help="Share of the facts to train on: the first 0.8 of a table.")]
@@ -148,6 +183,9 @@ Observe = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="Facts to know as well, new names included. Can be repeated."),
 ]
+Keep = Annotated[
+    bool, typer.Option("--keep", help="The facts of --observe stay with the run: the next question knows them too.")
+]
 QueriesFile = Annotated[
     Path | None,
     typer.Option("--queries", metavar="FILE", help="A table of questions: subject, relation, object, time."),
@@ -167,12 +205,29 @@ class Reading:
     valid_share: float | None = None
     valid_from: str | None = None
     test_from: str | None = None
+    timezone: str | None = None
+    date_format: str | None = None
+    skip_bad: bool = False
+    relation: str | None = None
+    overlap: str | None = None
 
     def __post_init__(self) -> None:
         if (self.valid_from is None) != (self.test_from is None):
             raise DataError("--valid-from and --test-from go together: give both dates, or shares.")
         if self.by_date and self.by_share:
             raise DataError("the parts are cut by shares or by dates: give --train-share or --valid-from, not both.")
+
+    @property
+    def table(self) -> TableKeywords:
+        """The options of a table, as its readers take them."""
+        return {
+            "columns": self.columns,
+            "unit": self.unit,
+            "timezone": self.timezone,
+            "date_format": self.date_format,
+            "skip_bad": self.skip_bad,
+            "relation": self.relation,
+        }
 
     @property
     def by_date(self) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tangokg.errors import TangoError
+from tangokg.cli.fitting import Fitted
+from tangokg.errors import HIDDEN, TangoError, harmless, harmless_line
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -62,25 +64,30 @@ class Output:
         from rich.text import Text
 
         if isinstance(renderable, str):
-            self.results.print(Text(renderable, style=style), soft_wrap=True)
+            self.results.print(Text(harmless(renderable), style=style), soft_wrap=True)
         else:
             self.results.print(renderable)
 
+    def shown(self, text: str) -> str:
+        """A text for standard output: exact for a program, harmless on a terminal."""
+        return harmless(text) if sys.stdout.isatty() else text
+
     def json(self, value: Any) -> None:
         """Print a result for a program."""
-        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        sys.stdout.write(HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
     def say(self, text: str = "", style: str = "") -> None:
         """Print a note; brackets in names are no markup."""
         from rich.text import Text
 
-        self.notes.print(Text(text, style=style), soft_wrap=True)
+        self.notes.print(Text(harmless(text), style=style), soft_wrap=True)
 
     def complain(self, text: str) -> None:
         """Print an error, one paragraph, never folded."""
         from rich.text import Text
 
-        self._console("errors").print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+        self._console("errors").print(Text.assemble(("error: ", "bold red"), harmless(text)), soft_wrap=True)
 
     def fail(self, text: str, status: int) -> int:
         """Print an error, with the traceback of the exception under way where the user wants to see it."""
@@ -97,28 +104,30 @@ class Output:
 
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
         bar = Progress(*columns, console=self.notes, transient=True, disable=not self.notes.is_terminal)
-        bar.add_task(what, total=None)
+        bar.add_task(harmless_line(what), total=None)
         return bar
 
 
-CROWDED = 8  # columns: a table of more has little room
-
-
 def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Group:
-    """A table whose first ``left`` columns hold text and whose others hold numbers; brackets are no markup."""
-    from rich import box
+    """A table whose first ``left`` columns hold text and whose others hold numbers; it fits the console."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for place, name in enumerate(columns):
-        if place >= left and len(columns) > CROWDED:
-            name = name.replace(" ", "\n")  # or words on the left would have to break
-        table.add_column(name, justify="left" if place < left else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return Group(Text(title, style="bold"), table)
+    cells = tuple(tuple(harmless_line(cell) for cell in row) for row in rows)
+    return Group(Text(harmless_line(title), style="bold"), Fitted(tuple(columns), cells, left))
+
+
+@contextmanager
+def heard(output: Output) -> Iterator[None]:
+    """What the library warns of becomes a note."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: output.say(f"note: {record.getMessage()}")  # type: ignore[method-assign]
+    logger = logging.getLogger("tangokg")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def figures(summary: Mapping[str, float]) -> list[str]:

@@ -30,8 +30,9 @@ Listed = Annotated[
 ]
 Run = Annotated[bool, typer.Option("--run", help="Make the next missing runs, by priority.")]
 LEGEND = (
-    "From: paper, as it prints them; paper form, its equations and decoders in our runs; ours, the model as "
-    "`tango train` has it; authors' form, as their program departs from the paper; our run, of a baseline."
+    "From: paper, as it prints them; as printed, our runs with its time scale and gradient; paper form, its equations "
+    "and decoders with a longer time and, on four sets, states of one length; ours, the model as `tango train` has it; "
+    "authors' form, as their program departs from the paper; our run, of a baseline."
 )
 BudgetText = Annotated[
     str | None,
@@ -42,7 +43,7 @@ Only = Annotated[
     typer.Option(
         "--only",
         metavar="WHAT",
-        help="A table, preset, family of presets (paper, tango, authors, baseline), data set or PRESET/DATA. "
+        help="A table, preset, family of presets (paper, printed, tango, authors, baseline), data set or PRESET/DATA. "
         "Can be repeated.",
     ),
 ]

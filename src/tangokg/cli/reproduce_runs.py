@@ -36,9 +36,10 @@ def make_runs(output: Output, wishes: Wishes, as_json: bool) -> None:
     """Make what is missing, tell what it showed; a run that failed makes the command fail at its end."""
     from tangokg.cli.reproduce_board import Board
     from tangokg.reproduce import read_results
+    from tangokg.reproduce.checks import check
     from tangokg.reproduce.pool import Budget, one_by_one, room, side_by_side
     from tangokg.reproduce.runs import missing
-    from tangokg.reproduce.store import check, pack, unpack, write_result
+    from tangokg.reproduce.store import pack, unpack, write_result
     from tangokg.train import Interrupted
 
     stored = read_results(wishes.results)

@@ -11,12 +11,11 @@ from tangokg.cli.options import Reading
 from tangokg.cli.output import Output, counted
 from tangokg.errors import DataError, UnknownName, nearest, offer
 from tangokg.quads import KNOWN, data_folders, find, inspect, read_table, split, split_at
-from tangokg.quads.tables import open_table
+from tangokg.quads.sums import file_sums
 from tangokg.quads.values import Dataset
 from tangokg.quads.world import make_world
 
 WORLD = "world"
-COARSER = {"second": "hour", "minute": "hour", "hour": "day", "day": "month", "week": "month", "month": "year"}
 
 
 def read_source(data: str, reading: Reading) -> Dataset:
@@ -29,30 +28,25 @@ def read_source(data: str, reading: Reading) -> Dataset:
         _check_path(data)
         if nearest(data, [WORLD]) and not any(os.path.exists(place / data) for place in (Path(), *data_folders())):
             raise UnknownName("data set", data, [WORLD], hint="That is the built-in one; `tango data list` has others.")
-        dataset = find(data, columns=reading.columns, unit=reading.unit)
+        dataset = find(data, overlap=reading.overlap, **reading.table)
     if reading.valid_from is not None and reading.test_from is not None:
         parts = split_at(dataset.facts, reading.valid_from, reading.test_from, name=dataset.name)
-        return replace(parts, notes=dataset.notes)
+        return replace(parts, notes=dataset.notes, files=dataset.files)
     if reading.by_share or os.path.isfile(data):
         train = 0.8 if reading.train_share is None else reading.train_share
         valid = 0.1 if reading.valid_share is None else reading.valid_share
-        return replace(split(dataset.facts, train, valid, name=dataset.name), notes=dataset.notes)
+        parts = split(dataset.facts, train, valid, name=dataset.name)
+        return replace(parts, notes=dataset.notes, files=dataset.files)
     return dataset
 
 
 def _read_table(data: str, reading: Reading) -> Dataset:
-    """All facts of a table as one part, with a note where rows with a start and an end were unrolled."""
-    opened = open_table(data)
-    facts = read_table(opened, columns=reading.columns, unit=reading.unit)
-    rows = len(opened.table)
-    notes: tuple[str, ...] = ()
-    if rows != len(facts):
-        fewer = COARSER.get(facts.clock.unit)
-        notes = (
-            f"{counted(rows, 'row')} with a start and an end became {len(facts):,} facts, one for each "
-            f"{facts.clock.unit}{f'; a coarser unit makes fewer: --unit {fewer}' if fewer else ''}",
-        )
-    return Dataset(facts, facts.select(slice(0)), facts.select(slice(0)), Path(data).stem, notes)
+    """All facts of a table as one part."""
+    if reading.overlap is not None:
+        raise DataError(f"{data}: --overlap is for the parts of a benchmark folder, and this is a table.")
+    facts = read_table(data, **reading.table)
+    none = facts.select(slice(0))
+    return Dataset(facts, none, none, Path(data).stem, facts.notes, files=file_sums(Path(data)))
 
 
 def _check_path(data: str) -> None:
@@ -67,6 +61,11 @@ def _check_path(data: str) -> None:
         )
 
 
+def counted_in(found: dict[str, Any]) -> str:
+    """``days (UTC)``: the unit of time, and the zone of dates."""
+    return f"{found['unit']}s" + (f" ({found['timezone']})" if found["timezone"] else "")
+
+
 def tell(output: Output, dataset: Dataset) -> None:
     """What was read, in a few lines."""
     found = inspect(dataset)
@@ -74,7 +73,7 @@ def tell(output: Output, dataset: Dataset) -> None:
     output.say(
         f"{dataset.name}: {counted(facts, 'fact')}, {counted(found['entities'], 'entity', 'entities')}, "
         f"{counted(found['relations'], 'relation')}, {counted(found['timestamps'], 'time')}, "
-        f"counted in {found['unit']}s"
+        f"counted in {counted_in(found)}"
     )
     for name, part in found["parts"].items():
         output.say(f"  {name:5}  {_part(part)}")

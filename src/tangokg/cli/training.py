@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tangokg.cli.aside import all_or_nothing
 from tangokg.cli.counting import BESIDE, counted_parts
 from tangokg.cli.hints import tell_before, tell_settings, tell_start
+from tangokg.cli.next_steps import next_command, worth_asking
 from tangokg.cli.options import (
     AllowSeen,
     Budget,
     Columns,
     Config,
+    DateFormat,
     Device,
     Epochs,
     From,
     Json,
     Model,
+    OneRelation,
     Out,
+    Overlap,
     Overwrite,
     PlotTraining,
     Reading,
     Refit,
     Resume,
     Settings,
+    SkipBad,
     SomeSeed,
     TestFrom,
+    Timezone,
     TrainData,
     TrainShare,
     Unit,
@@ -44,7 +47,7 @@ from tangokg.cli.options import (
     parse_columns,
 )
 from tangokg.cli.output import FIGURES, Output, Stopped, counted, figures, make_table
-from tangokg.errors import ConfigError, DataError, RunError, TrainingError
+from tangokg.errors import ConfigError, DataError, RunError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
@@ -77,12 +80,29 @@ def train(
     test_from: TestFrom = None,
     column: Columns = None,
     unit: Unit = None,
+    timezone: Timezone = None,
+    date_format: DateFormat = None,
+    skip_bad: SkipBad = False,
+    relation: OneRelation = None,
+    overlap: Overlap = None,
     as_json: Json = False,
 ) -> None:
     """Train a model on dated facts, and keep it in a run folder."""
     output: Output = ctx.obj
     _check(resume, overwrite, plot)
-    reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
+    reading = Reading(
+        parse_columns(column),
+        unit,
+        train_share,
+        valid_share,
+        valid_from,
+        test_from,
+        timezone,
+        date_format,
+        skip_bad,
+        relation,
+        overlap,
+    )
     dataset = _read(data, reading, out if resume else None)
     assignments = [*(settings or []), *limits(budget, epochs, refit), *([f"train.device={device}"] if device else [])]
     resolved, folder = Wishes(model, config, assignments, seed).resolve(dataset, out, resume, start)
@@ -188,65 +208,6 @@ def fit_shown(
         raise Stopped(text, stop.status) from stop
 
 
-@contextmanager
-def all_or_nothing(out: Path | None, overwrite: bool, say: Callable[[str], None]) -> Iterator[None]:
-    """A start that fails before the first checkpoint leaves the disk as it was, an overwritten run included.
-
-    Only a folder that this process made is deleted: where it was not there before, training that fails has made it,
-    while any other failure may be that another process was faster. The run to replace waits under a name that is told,
-    and is deleted when the new one can be gone on with: a kill loses neither.
-    """
-    if out is None:
-        yield
-        return
-    from tangokg.train.locks import owning
-
-    out = out.absolute()
-    missing = [path for path in (out, *out.parents) if not path.exists()]
-    try:
-        with owning(out), _aside(out, overwrite, bool(missing), say):
-            yield
-    except BaseException:
-        for folder in missing[1:]:
-            with suppress(OSError):  # something has come to lie in it
-                folder.rmdir()
-        raise
-
-
-@contextmanager
-def _aside(out: Path, overwrite: bool, missing: bool, say: Callable[[str], None]) -> Iterator[None]:
-    """The run to replace aside, until the new one can be gone on with."""
-    empty = out.is_dir() and not any(out.iterdir())
-    aside = _set_aside(out, say) if overwrite and (out / "config.toml").exists() else None
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, TrainingError) and (missing or empty or aside) and not _can_go_on(out):
-            shutil.rmtree(out, ignore_errors=True)
-        if empty and not out.exists():
-            out.mkdir()
-        if aside and not out.exists():
-            aside.rename(out)
-        raise
-    finally:
-        if aside and aside.exists() and _can_go_on(out):
-            shutil.rmtree(aside, ignore_errors=True)
-
-
-def _set_aside(out: Path, say: Callable[[str], None]) -> Path:
-    aside = out.with_name(f"{out.name}.replaced-{os.getpid()}")
-    out.rename(aside)
-    say(f"The run that was there waits in {aside} until this one has a checkpoint.")
-    return aside
-
-
-def _can_go_on(out: Path) -> bool:
-    """Whether a run is here that has trained for a while."""
-    from tangokg.train import RunFolder
-
-    return RunFolder(out).checkpoint.exists() or RunFolder(out).usable
-
-
 def _metrics(forecaster: Forecaster, out: Path) -> dict[str, Any]:
     """What the run measured; a run without it measures now."""
     from tangokg.forecast import results
@@ -298,9 +259,9 @@ def _plot(output: Output, path: Path, forecaster: Forecaster, out: Path) -> None
 
 def _what_next(output: Output, forecaster: Forecaster, out: Path) -> None:
     """The run, and two commands to copy, with names that it knows."""
-    facts = forecaster.facts
-    s, r = facts.vocab.entities[facts.s[-1]], facts.vocab.relations[facts.r[-1]]
+    of_data = ("--column", "--skip-bad")  # the run has its data; --observe FILE may have other headings
     output.say(f"The run is in {out}. Next:")
-    output.say(f"  {shlex.join(['tango', 'forecast', str(out), s, r])}")
-    if len(forecaster.dataset.test):
-        output.say(f"  {shlex.join(['tango', 'evaluate', str(out), '--by', 'relation'])}")
+    asked = worth_asking(forecaster.facts)
+    output.say(f"  {next_command(output.words, 'forecast', str(out), *asked, without=of_data)}")
+    if len(forecaster.dataset.test) and not forecaster.exposure.refit:  # it would be refused
+        output.say(f"  {next_command(output.words, 'evaluate', str(out), '--by', 'relation')}")

@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
     Columns,
     Data,
+    DateFormat,
     Device,
     Json,
     Model,
+    OneRelation,
+    Overlap,
     Reading,
     Settings,
+    SkipBad,
     SomeSeed,
     TestFrom,
+    Timezone,
     TrainShare,
     Unit,
     ValidFrom,
@@ -95,6 +101,11 @@ def tune(
     test_from: TestFrom = None,
     column: Columns = None,
     unit: Unit = None,
+    timezone: Timezone = None,
+    date_format: DateFormat = None,
+    skip_bad: SkipBad = False,
+    relation: OneRelation = None,
+    overlap: Overlap = None,
     as_json: Json = False,
 ) -> None:
     """Search for good settings on the validation part; the test part is never looked at."""
@@ -106,7 +117,19 @@ def tune(
     from tangokg.tune import PRESETS, Search, load_optuna, make_plan
 
     load_optuna()
-    reading = Reading(parse_columns(column), unit, train_share, valid_share, valid_from, test_from)
+    reading = Reading(
+        parse_columns(column),
+        unit,
+        train_share,
+        valid_share,
+        valid_from,
+        test_from,
+        timezone,
+        date_format,
+        skip_bad,
+        relation,
+        overlap,
+    )
     dataset = read_source(data, reading)
     assignments = [*(settings or []), *([f"device={parse_device(device)}"] if device else [])]
     plan = make_plan(dataset, preset, model, assignments, seed or 0)
@@ -192,7 +215,9 @@ def _finish(
     if out is not None:
         _write_best(out, search.plan, best, search.dataset.name, over)
         output.say(f"The best config is in {out}. Next:")
-        output.say(f"  {shlex.join(['tango', 'train', data, '--config', str(out)])}")
+        of_config = ("--config", "--model", "--set", "--seed", "--budget", "--device")
+        command = next_command(output.words, "train", data, "--config", str(out), without=of_config)
+        output.say(f"  {command}")
     if plot is not None:
         from tangokg.tune.figure import plot_study
 

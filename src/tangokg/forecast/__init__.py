@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tangokg.forecast.answers import Answer, Forecast
+from tangokg.forecast.comparing import compare
+from tangokg.forecast.figures import plot
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.forecast.training import as_dataset, fit, results
 
-__all__ = ["Answer", "Forecast", "Forecaster", "as_dataset", "fit", "load", "results"]
+__all__ = ["Answer", "Forecast", "Forecaster", "as_dataset", "compare", "fit", "load", "plot", "results"]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tangokg.errors import harmless_line
+from tangokg.forecast.display import Shown
 from tangokg.forecast.questions import UNKNOWN, Question
 from tangokg.quads.values import Quadruples
 
@@ -22,7 +24,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class Forecast(Shown):
     """The likeliest answers to one question, the likeliest first."""
 
     subject: str
@@ -43,7 +45,7 @@ class Forecast:
             often = "once" if answer.seen == 1 else f"{answer.seen} times"
             seen = f"seen {often}, last {answer.last}" if answer.seen else "never seen before"
             lines.append(f"{place:3d}. {answer.probability:6.1%}  {answer.name}  ({seen})")
-        return "\n".join(lines)
+        return "\n".join(map(harmless_line, lines))
 
 
 def describe(facts: Quadruples, question: Question, ids: list[int], probabilities: list[float]) -> Forecast:

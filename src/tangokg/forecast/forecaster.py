@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tangokg.errors import DataError
+from tangokg.errors import DataError, check_options, check_types
 from tangokg.forecast.answers import Forecast, describe
+from tangokg.forecast.horizon import tell_far
 from tangokg.forecast.questions import Question, When, make_question
 from tangokg.models import Model
 from tangokg.quads import read_events
@@ -76,21 +78,24 @@ class Forecaster:
         question = make_question(self.facts, subject, relation, object, at)
         return self._answer([question], top)[0]
 
-    def forecast_table(self, queries: Any, *, at: When = None, top: int = 10) -> pa.Table:
+    def forecast_table(self, queries: Any, *, at: When = None, top: int = 10, skip_bad: bool = False) -> pa.Table:
         """Many questions in (a table or file with columns subject, relation, object, time), an Arrow table out.
 
         A missing column or an empty cell is what is asked for; a missing time is ``at``. The answers of row i of the
-        input stand in ``top`` rows with ``query`` = i, the likeliest first.
+        input stand in ``top`` rows with ``query`` = i, the likeliest first. ``skip_bad`` leaves out rows that cannot be
+        asked, such as those with an unknown name.
         """
         from tangokg.forecast.tables import answers_table, read_questions
 
-        questions = read_questions(queries, self.facts, at)
-        return answers_table(self._answer(questions, top))
+        questions = read_questions(queries, self.facts, at, skip_bad)
+        return answers_table(self._answer(list(questions.values()), top), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
         """Questions in batches by time; those for an entity are scored together."""
+        check_types("forecast", ("top", top, (int,)))
         if top < 1:
             raise DataError(f"top must be at least 1, found {top}.")
+        tell_far(self.dataset, self.facts, [question.t for question in questions])
         times = np.array([question.t for question in questions])
         found: dict[int, Forecast] = {}
         self.model.eval()
@@ -175,15 +180,33 @@ class Forecaster:
 
     def _read(self, events: Any, options: dict[str, Any]) -> Quadruples:
         is_table = not isinstance(events, str | Path) or Path(events).is_file()
-        if is_table and self.facts.clock.origin is not None:
-            options = {"unit": self.facts.clock.unit, **options}
-        return read_events(events, **options)
+        clock = self.facts.clock
+        if is_table and clock.origin is not None:
+            options = {"unit": clock.unit, "timezone": clock.timezone, **options}
+        check_options("observe", read_events, options)
+        facts = read_events(events, **options)
+        if is_table and clock.origin is None and facts.clock.origin is not None:
+            with suppress(DataError):  # numbers that look like dates are numbers here; dates are refused by adapt()
+                return read_events(events, **options | {"unit": "step"})
+        return facts
+
+    def _as_facts(self, facts: Any) -> Quadruples:
+        if isinstance(facts, Dataset):
+            return facts.test
+        if isinstance(facts, str) and facts in self.dataset.parts and not Path(facts).exists():
+            return self.dataset.parts[facts]
+        return facts if isinstance(facts, Quadruples) else self._read(facts, {})
 
     # Measuring
 
-    def evaluate(self, facts: Quadruples | None = None, protocol: Protocol = SINGLE_STEP, **options: Any) -> Metrics:
-        """Rank the answers of ``facts`` (default: the test part), each from what is known before its time."""
-        part = self.dataset.test if facts is None else facts
+    def evaluate(self, facts: Any = None, protocol: Protocol = SINGLE_STEP, **options: Any) -> Metrics:
+        """Rank the answers of ``facts`` (default: the test part), each from what is known before its time.
+
+        ``facts`` may be facts, a table or file of them, the name of a part ("valid"), or a data set: its test part.
+        """
+        check_types("evaluate", ("protocol", protocol, (Protocol,)))
+        check_options("evaluate", evaluate, options, " A horizon is a protocol: protocol=tangokg.rank.horizon(3).")
+        part = self.dataset.test if facts is None else self._as_facts(facts)
         if not len(part):
             raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
         new = adapt(part, self.facts.vocab, self.facts.clock)
@@ -194,7 +217,7 @@ class Forecaster:
         own = queries_at(asked, torch.arange(len(asked), device=self._device))
         only = replace(protocol, keep=lambda queries: protocol.keep(queries) & _among(queries, own))
         metrics = evaluate(self.model, timeline, torch.searchsorted(timeline.t, asked.t), only, **options)
-        return replace(metrics, not_comparable=self.exposure.seen)
+        return replace(metrics, relations=new.vocab.relations, not_comparable=self.exposure.seen)
 
     @property
     def seen(self) -> Tensor:
@@ -210,6 +233,7 @@ class Forecaster:
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write a run folder that :func:`tangokg.load` and the command line read."""
+        check_types("save", ("path", path, (str, Path)))
         with owning(Path(path)):
             folder = RunFolder(Path(path)).claim(overwrite)
             folder.create(self.dataset, self.config)
@@ -246,6 +270,7 @@ def _among(queries: Queries, own: Queries) -> Tensor:
 
 def load(path: str | Path, device: str = "auto") -> Forecaster:
     """The forecaster of a finished run folder, on ``cpu``, ``cuda``, or ``auto``: cuda where there is one."""
+    check_types("load", ("path", path, (str, Path)), ("device", device, (str,)))
     folder = RunFolder(Path(path))
     model, dataset, config = folder.load()
     return Forecaster(model.to(choose_device(device)), dataset, config, folder.progress(), folder.exposure())

@@ -52,7 +52,7 @@ def make_question(
 def place(facts: Quadruples, at: When) -> float:
     """The time asked for, in steps; None is one usual gap after the last fact. It must lie after the first fact."""
     if at is None:
-        times = np.unique(facts.t)
+        times = np.unique(facts.usual.t)
         return float(times[-1] + (np.median(np.diff(times)) if len(times) > 1 else 1))
     t = facts.clock.parse(at)
     if not t > facts.t.min():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow as pa
 from tangokg.errors import DataError
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.questions import Question, When, make_question, place
+from tangokg.quads.badrows import SHOWN, refusal
 from tangokg.quads.columns import find_some_columns
 from tangokg.quads.tables import Source, open_table
 from tangokg.quads.values import Quadruples
@@ -24,13 +26,16 @@ def open_questions(source: Any, columns: Mapping[str, str] | None = None) -> Sou
 
     They are recognised as in :func:`tangokg.read_events`, or named by ``columns``.
     """
-    opened = open_table(source)
+    opened = open_table(source, (columns or {}).values())
     chosen = find_some_columns(opened.table.column_names, columns, COLUMNS, opened.place)
     return replace(opened, table=opened.table.select(list(chosen.values())).rename_columns(list(chosen)))
 
 
-def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
-    """Rows of a table (see :func:`open_questions`, whose result is a source too); an empty cell is asked for."""
+def read_questions(source: Any, facts: Quadruples, at: When, skip_bad: bool = False) -> dict[int, Question]:
+    """Row -> question, of a table (:func:`open_questions`, whose result is a source too); an empty cell is asked for.
+
+    All rows that cannot be asked, such as those with an unknown name, are told together; ``skip_bad`` leaves them out.
+    """
     opened = open_questions(source)
     table = opened.table
     if not len(table):
@@ -39,7 +44,8 @@ def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
         columns = [table.column(c).to_pylist() if c in table.column_names else [None] * len(table) for c in COLUMNS]
     except (OverflowError, ValueError) as error:
         raise DataError(f"{opened.place}: a time outside the years 1 to 9999 found ({error}).") from None
-    questions = []
+    questions: dict[int, Question] = {}
+    wrong: dict[int, str] = {}
     default: float | None = None  # the time of rows without one
     for row, (*cells, time) in enumerate(zip(*columns, strict=True)):
         s, r, o = (None if cell is None else str(cell).strip() or None for cell in cells)
@@ -49,14 +55,20 @@ def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
                 time = default
             elif isinstance(time, Decimal):
                 time = float(time)
-            questions.append(make_question(facts, s, r, o, time))
+            questions[row] = make_question(facts, s, r, o, time)
         except DataError as error:
-            raise DataError(f"{opened.locate(row)}: {error}") from None
+            wrong[row] = str(error)
+    if wrong and (not skip_bad or not questions):
+        reports = [f"{opened.locate(row)}: {reason}" for row, reason in islice(wrong.items(), SHOWN)]
+        raise refusal(reports, len(wrong), len(table), rows="questions")
     return questions
 
 
-def answers_table(forecasts: list[Forecast]) -> pa.Table:
-    """One row for each answer: the question it belongs to, its place, its name and its probability."""
+def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = None) -> pa.Table:
+    """One row for each answer: the question it belongs to, its place, its name and its probability.
+
+    ``numbers`` are those of the questions, where they are not 0, 1, 2 and so on.
+    """
     rows = [
         {
             "query": number,
@@ -70,7 +82,7 @@ def answers_table(forecasts: list[Forecast]) -> pa.Table:
             "seen": answer.seen,
             "last": answer.last,
         }
-        for number, forecast in enumerate(forecasts)
+        for number, forecast in zip(numbers or range(len(forecasts)), forecasts, strict=True)
         for place, answer in enumerate(forecast.answers, 1)
     ]
     kinds = {"query": pa.int64(), "rank": pa.int64(), "probability": pa.float64(), "seen": pa.int64()}

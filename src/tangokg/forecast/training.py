@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from tangokg.config import parse_duration, unknown_setting
-from tangokg.errors import ConfigError, RunError, TangoError
+from tangokg.errors import ConfigError, DataError, RunError, TangoError, check_types
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.models import Model
 from tangokg.quads import find, read_table
+from tangokg.quads.differing import what_differs
+from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import Interrupted, Reporter, RunConfig, RunFolder, Stop, make_config, resolve
 from tangokg.train.devices import name_of
-from tangokg.train.display import Display, tell_end, tell_refit
+from tangokg.train.display import tell_end, tell_refit
 from tangokg.train.exposure import Exposure, check_start, everything
 from tangokg.train.locks import owning
 from tangokg.train.loop import fit as train
+from tangokg.train.notebook import default_display
 from tangokg.train.provenance import commit
 from tangokg.train.settings import LIMITS, NO_LIMIT, inherit
 from tangokg.train.signals import watching
@@ -47,6 +50,14 @@ def fit(
     seed: int | None = None,
     budget: str | float | None = None,
     stop: Stop | None = None,
+    verbose: bool = True,
+    columns: Mapping[str, str] | None = None,
+    unit: str | None = None,
+    timezone: str | None = None,
+    date_format: str | None = None,
+    skip_bad: bool = False,
+    relation: str | None = None,
+    overlap: str | None = None,
     **settings: Any,
 ) -> Forecaster:
     """Train a model and give back what forecasts with it.
@@ -56,18 +67,27 @@ def fit(
     after an interruption, and the folder is what :func:`tangokg.load` reads. ``start_from`` names a run to go on from;
     where it saw what is held back now, this is refused, or with ``allow_seen`` marked. ``budget`` is a time ("10m", or
     seconds), ``stop`` a callback that is asked after each step. Ctrl-C raises :class:`tangokg.Interrupted`, whose
-    ``forecaster`` has the best weights so far.
+    ``forecaster`` has the best weights so far. ``columns`` to ``overlap`` say how a table or folder is read, as in
+    :func:`tangokg.read_events`. With ``verbose=False`` nothing is shown; each epoch is logged in any case
+    (``logging.getLogger("tangokg")``, level INFO).
     """
+    check_types("fit", ("config", config, (str, RunConfig)), ("unit", unit, (str, None)))
+    check_types(
+        "fit", ("columns", columns, (Mapping, None)), ("out", out, (str, Path, None)), ("seed", seed, (int, None))
+    )
     if budget is not None:
         settings["budget"] = NO_LIMIT if budget == "none" else parse_duration(budget, "budget")
     resolved = _with(make_config(config) if isinstance(config, str) else config, settings)
     resolved = resolved if seed is None else replace(resolved, seed=seed)
+    reading = TableKeywords(
+        columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
+    )
     with watching(), nullcontext() if out is None else owning(Path(out)):
-        plan = _plan(as_dataset(data), resolved, out, resume, start_from, allow_seen)
+        plan = _plan(as_dataset(data, overlap, **reading), resolved, out, resume, start_from, allow_seen)
         folder = None if out is None else _open(out, plan, resume, overwrite)
         if folder is not None and resume and folder.finished:
             return load(folder.path, plan.config.train.device)
-        with nullcontext(reporter) if reporter is not None else Display() as heard:
+        with nullcontext(reporter) if reporter is not None else default_display(verbose) as heard:
             return _train(plan, folder, resume, heard, stop or never)
 
 
@@ -190,8 +210,11 @@ def _open(out: str | Path, plan: _Plan, resume: bool, overwrite: bool) -> RunFol
         if replace(there, train=replace(there.train, **limits)) != config:
             other = _differences(there, config)
             raise RunError(f"{folder.path} was made with other settings ({other}); take the same, or use --overwrite.")
-        if not plan.dataset.same_facts(folder.dataset()):
-            raise RunError(f"{folder.path} was made with other data; resume with the same, or use --overwrite.")
+        if not plan.dataset.same_facts(known := folder.dataset()):
+            other = what_differs(known, plan.dataset)
+            raise RunError(
+                f"{folder.path} was made with other data ({other}); resume with the same, or use --overwrite."
+            )
         if there != config:
             if folder.finished and not folder.checkpoint.exists():
                 raise RunError(f"{folder.path} has no checkpoint any more to go on from; use --overwrite.")
@@ -215,13 +238,18 @@ def _differences(there: RunConfig, here: RunConfig) -> str:
     )
 
 
-def as_dataset(data: Any) -> Dataset:
-    """Whatever people hold, in three parts by time."""
-    if isinstance(data, Dataset):
-        return data
-    if isinstance(data, Quadruples):
-        return split(data)
-    return find(data) if isinstance(data, str | Path) else split(read_table(data))
+def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKeywords]) -> Dataset:
+    """Whatever people hold, in three parts by time; how it is read can be said of what is not read yet."""
+    if isinstance(data, Dataset | Quadruples):
+        given = [*TableOptions(**reading).given(), *(["overlap"] if overlap else [])]
+        if given:
+            raise DataError(f"these facts are read already: give {', '.join(given)} to read_events.")
+        return data if isinstance(data, Dataset) else split(data)
+    if isinstance(data, str | Path):
+        return find(data, overlap=overlap, **reading)
+    if overlap is not None:
+        raise DataError("an overlap is settled for a benchmark folder only, and this is a table.")
+    return split(read_table(data, **reading))
 
 
 def results(forecaster: Forecaster) -> dict[str, Any]:
@@ -237,6 +265,7 @@ def results(forecaster: Forecaster) -> dict[str, Any]:
     return {
         "model": forecaster.config.model,
         "dataset": dataset.name,
+        "files": dict(dataset.files),
         "seed": forecaster.config.seed,
         "config": forecaster.config.to_tables(),
         **{name: metrics.to_dict() for name, metrics in measured.items()},

@@ -16,7 +16,7 @@ from tangokg.errors import ConfigError
 from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.masks import dropout_mask
 from tangokg.models.protocol import Model
-from tangokg.quads.clock import LENGTHS, Clock, as_datetime
+from tangokg.quads.clock import LENGTHS, MONTHS, Clock, as_datetime
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -134,8 +134,8 @@ class DESimplE(Model):
         start = as_datetime(Clock(unit, origin).format(0.0))
         if unit == "year":
             return t[:, None] + start.year
-        if unit == "month":
-            month = t + (start.month - 1)
+        if unit in MONTHS:
+            month = t * MONTHS[unit] + (start.month - 1)
             return torch.stack([start.year + torch.floor(month / 12), month % 12 + 1], dim=1)
         before = (start - datetime(1970, 1, 1)).total_seconds()
         days = (t * LENGTHS[unit].total_seconds() + before) / 86_400  # whole ones stay whole

@@ -23,7 +23,14 @@ from tangokg.snapshots.windows import Queries, Windows
 DIGITS = {0: (0, 1, 2, 3), 10: (8, 9), 20: (11, 12), 30: (14, 15), 40: (17, 18)}
 MONTHS = 50
 TOKENS = 62
-LENGTHS = {"year": 4, "month": 7, "hour": 13, "minute": 16, "second": 19}  # of the date that is read; else a day's
+LENGTHS = {
+    "year": 4,
+    "quarter": 7,
+    "month": 7,
+    "hour": 13,
+    "minute": 16,
+    "second": 19,
+}  # of the date that is read; else a day's
 FEW = 4_096  # questions of a step that a GPU reads one by one, rather than be asked which of them are alike
 
 
@@ -66,6 +73,8 @@ class Calendar:
         if self.clock.origin is None:
             return [int(digit) for digit in f"{step % 10**self.width:0{self.width}d}"]
         text = self.clock.format(step)[: LENGTHS.get(self.clock.unit, 10)]
+        if self.clock.unit == "quarter":  # 2014-Q4 as its first month
+            text = f"{text[:5]}{3 * int(text[6]) - 2:02}"
         found = {i: first + int(text[i]) for first, places in DIGITS.items() for i in places if i < len(text)}
         if len(text) > 5:
             found[5] = MONTHS + int(text[5:7]) - 1

@@ -6,7 +6,7 @@ import numpy as np
 
 from tangokg.errors import DataError
 from tangokg.quads.clock import Clock
-from tangokg.quads.values import Ids, Quadruples
+from tangokg.quads.values import Floats, Ids, Quadruples, exact_or_none
 from tangokg.quads.vocabulary import Vocabulary
 
 
@@ -23,22 +23,22 @@ def adapt(facts: Quadruples, vocab: Vocabulary, clock: Clock) -> Quadruples:
     entity[entities] = [entity_ids[name] for name in names]
     relation = np.zeros(facts.vocab.num_relations, np.int64)
     relation[relations] = [relation_ids[name] for name in labels]
-    return Quadruples(
-        entity[facts.s], relation[facts.r], entity[facts.o], _times(facts.t, facts.clock, clock), grown, clock
-    )
+    t, exact = _times(facts, clock)
+    return Quadruples(entity[facts.s], relation[facts.r], entity[facts.o], t, grown, clock, exact, facts.notes)
 
 
-def _times(t: Ids, of: Clock, to: Clock) -> Ids:
+def _times(facts: Quadruples, to: Clock) -> tuple[Ids, Floats | None]:
+    """``t`` and ``exact`` in the clock ``to``."""
+    of = facts.clock
     if of == to:
-        return t
+        return facts.t, facts.exact
     if (of.origin is None) != (to.origin is None):
         found, expected = ("numbers", "dates") if of.origin is None else ("dates", "numbers")
         raise DataError(f"the new facts are dated by {found}, those already here by {expected}; convert the column.")
     if of.origin is None:
         if of.unit != to.unit and "step" not in (of.unit, to.unit):
             raise DataError(f"the new facts count {of.unit}s, those already here {to.unit}s; convert the column.")
-        return t
-    distinct, inverse = np.unique(t, return_inverse=True)
-    converted = np.array([np.floor(to.parse(of.format(float(x)))) for x in distinct], np.int64)
-    result: Ids = converted[inverse]
-    return result
+        return facts.t, facts.exact
+    moments = of.moments(facts.moments)
+    t = to.steps(moments)
+    return t, exact_or_none(to.exact(moments), t)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from calendar import isleap, monthrange
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cached_property
 from math import floor, isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tangokg.errors import DataError
+from tangokg.quads.zones import find_zone, instant, to_local, to_utc
 
-UNITS = ("step", "second", "minute", "hour", "day", "week", "month", "year")
+UNITS = ("step", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
 
 LENGTHS = {
     "second": timedelta(seconds=1),
@@ -22,28 +23,36 @@ LENGTHS = {
     "hour": timedelta(hours=1),
     "day": timedelta(days=1),
     "week": timedelta(weeks=1),
-}  # months and years are calendar units of unequal length
+}
+MONTHS = {"month": 1, "quarter": 3, "year": 12}  # calendar units of unequal length
+WHOLE_DAYS = ("day", "week", *MONTHS)  # units that begin at a midnight
 
-# A week is floored from days: numpy's own weeks begin on Thursdays.
-RESOLUTIONS = {"second": "s", "minute": "m", "hour": "h", "day": "D", "week": "D", "month": "M", "year": "Y"}
+FINE = 0.5  # microseconds between neighbouring floats up to which a time is told to a microsecond
 
-EXPECTED = "an ISO date or datetime such as 2014-11-26 or 2014-11-26T18:30, a month 2014-11 or a year 2014"
+EXPECTED = (
+    "an ISO date or datetime such as 2014-11-26 or 2014-11-26T18:30, a quarter 2014-Q4, a month 2014-11 or a year 2014"
+)
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _YEAR_OR_MONTH = re.compile(r"([0-9]{4})(?:-([0-9]{2}))?")
+_QUARTER = re.compile(r"([0-9]{4})[ -]?Q([1-4])|Q([1-4])[ -]?([0-9]{4})", re.IGNORECASE)
+_COMPACT = re.compile(r"[12][0-9]{3}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
 
 
 @dataclass(frozen=True)
 class Clock:
     """``t`` counts steps of one ``unit`` since ``origin``; without an origin, times are plain numbers.
 
-    A month or a year is a calendar unit: t = 3.5 is the middle of the fourth month, however long that is. ``step`` is
-    what a benchmark file counts for one step (ICEWS18: 24 for a day); its times are divided by it on reading.
+    A month, a quarter or a year is a calendar unit: t = 3.5 is the middle of the fourth month, however long that is.
+    ``step`` is what a benchmark file counts for one step (ICEWS18: 24 for a day); its times are divided by it on
+    reading. Dates are those of ``timezone``, whose midnight begins a day; hours and less are counted as they pass, so
+    that none is lost or doubled where clocks are changed.
     """
 
     unit: str
     origin: str | None = None  # ISO date or datetime of step 0
     step: int = 1
+    timezone: str = "UTC"
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -55,55 +64,117 @@ class Clock:
                 raise DataError("plain steps have no origin: with dates take a calendar unit, such as 'day'.")
             _ = self._start
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for TOML; what says nothing is left out."""
+        zone = None if self.timezone == "UTC" else self.timezone
+        return {"unit": self.unit, "origin": self.origin, "step": self.step, "timezone": zone}
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        return find_zone(self.timezone)
+
     @cached_property
     def _start(self) -> datetime:
-        """The origin, floored to the unit."""
-        origin = as_datetime(self.origin or "")
-        if self.unit in ("month", "year"):
-            return datetime(origin.year, 1 if self.unit == "year" else origin.month, 1)
-        if self.unit in ("day", "week"):
+        """The origin, floored to the unit, as the clocks of the zone show it."""
+        origin = as_datetime(self.origin or "", self.zone)
+        if self.unit in MONTHS:
+            length = MONTHS[self.unit]
+            return datetime(origin.year, (origin.month - 1) // length * length + 1, 1)
+        if self.unit in WHOLE_DAYS:
             return datetime.combine(origin.date(), time())
         kept = {"second": 0, "minute": origin.second, "hour": origin.minute * 60 + origin.second}[self.unit]
         return origin - timedelta(seconds=kept, microseconds=origin.microsecond)
 
+    @cached_property
+    def _zero(self) -> datetime:
+        """Step 0 as steps are counted: on the calendar of the zone, or for hours and less as an instant in UTC."""
+        return self._start if self.unit in WHOLE_DAYS else instant(self._start, self.zone)
+
     def parse(self, value: str | int | float | date | datetime) -> float:
-        """Steps since the origin, fractions included; with an origin, four digits given as text are a year."""
+        """Steps since the origin, fractions included; with an origin, four or eight digits are a year or a date."""
+        if (
+            type(value) is int
+            and self.origin is not None
+            and self.unit in WHOLE_DAYS
+            and _COMPACT.fullmatch(str(value))
+        ):
+            value = str(value)  # so many steps nobody means
         if isinstance(value, str):
             text = value.strip()
-            year = self.origin is not None and _YEAR_OR_MONTH.fullmatch(text)
-            value = float(text) if not year and _NUMBER.fullmatch(text) else text
+            dated = self.origin is not None and (_YEAR_OR_MONTH.fullmatch(text) or _COMPACT.fullmatch(text))
+            value = float(text) if not dated and _NUMBER.fullmatch(text) else text
         if isinstance(value, int | float | np.integer | np.floating):
             return self._finite(value)
         if self.origin is None:
             raise DataError(
                 f"time {str(value)!r}: the times of these facts are plain numbers, so a number is expected."
             )
-        moment = as_datetime(value)
+        moment = as_datetime(value, self.zone)
         if self.unit in LENGTHS:
-            return (moment - self._start) / LENGTHS[self.unit]
-        midnight = datetime(moment.year, 1 if self.unit == "year" else moment.month, 1)
-        elapsed = (moment - midnight) / timedelta(days=self._days(midnight))
-        return self._whole_steps(midnight) + elapsed
+            own = moment if self.unit in WHOLE_DAYS else instant(moment, self.zone)
+            return (own - self._zero) / LENGTHS[self.unit]
+        months = 12 * (moment.year - self._start.year) + moment.month - self._start.month
+        step = months // MONTHS[self.unit]
+        begin = self._calendar(step)
+        return step + (moment - begin) / timedelta(days=self._days(step))
 
     def format(self, t: float) -> str:
-        """The date of step ``t``: 2014-11-26, with a time of day where one is needed; a month 2014-11, a year 2014."""
+        """The date of ``t``: 2014-11-26, with a time of day where one is needed; 2014-Q4, 2014-11 or 2014."""
         whole = float(t).is_integer()
         if self.origin is None:
             return str(int(t)) if whole else str(float(t))
         moment = self._moment(float(t))
-        if whole and self.unit in ("month", "year"):
+        if whole and self.unit == "quarter":
+            return f"{moment.year:04}-Q{moment.month // 3 + 1}"
+        if whole and self.unit in MONTHS:
             return moment.isoformat()[: 7 if self.unit == "month" else 4]
-        if whole and self.unit in ("day", "week"):
-            return moment.date().isoformat()
-        return moment.isoformat()
+        if self.unit not in WHOLE_DAYS:
+            shown = moment if self.zone is UTC else moment.replace(tzinfo=UTC).astimezone(self.zone)
+            return shown.isoformat()
+        return moment.date().isoformat() if moment.time() == time() else moment.isoformat()
 
     def steps(self, moments: NDArray[np.datetime64]) -> NDArray[np.int64]:
-        """Whole steps since the origin, rounded down, for an array of ``datetime64``."""
-        resolution = f"datetime64[{RESOLUTIONS[self.unit]}]"
-        count: NDArray[np.int64] = (moments.astype(resolution) - np.datetime64(self._start).astype(resolution)).astype(
-            np.int64
-        )
-        return count // 7 if self.unit == "week" else count
+        """Whole steps since the origin, rounded down, for an array of instants in UTC (``datetime64``)."""
+        own = self._own(moments)
+        if self.unit in LENGTHS:
+            since = (own.astype("datetime64[us]") - np.datetime64(self._zero, "us")).astype(np.int64)
+            return since // round(LENGTHS[self.unit] / timedelta(microseconds=1))
+        months = own.astype("datetime64[M]") - np.datetime64(self._start, "M")
+        return months.astype(np.int64) // MONTHS[self.unit]
+
+    def exact(self, moments: NDArray[np.datetime64]) -> NDArray[np.float64]:
+        """Steps since the origin with their fractions, for an array of instants in UTC."""
+        t = self.steps(moments)
+        begin, own = self._edges(t), self._own(moments).astype("datetime64[us]")
+        if np.array_equal(begin, own):
+            return t.astype(np.float64)
+        share = (own - begin) / (self._edges(t + 1) - begin)
+        result: NDArray[np.float64] = np.minimum(t + share, np.nextafter(t + 1.0, t))
+        return result
+
+    def moments(self, t: NDArray[np.float64]) -> NDArray[np.datetime64]:
+        """The instants in UTC of ``t``, as ``datetime64[us]``: what :meth:`exact` undoes."""
+        step = np.floor(t).astype(np.int64)
+        begin = self._edges(step)
+        length = (self._edges(step + 1) - begin).astype(np.int64)
+        elapsed = (t - step) * length
+        coarse = np.spacing(np.abs(t)) * length > FINE
+        rounded = np.where(coarse, np.rint(elapsed / 1000) * 1000, np.rint(elapsed))
+        own: NDArray[np.datetime64] = begin + rounded.astype("timedelta64[us]")
+        return to_utc(own, self.zone) if self.unit in WHOLE_DAYS else own
+
+    def _own(self, moments: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+        """Instants as steps are counted: see ``_zero``."""
+        return to_local(moments, self.zone) if self.unit in WHOLE_DAYS else moments
+
+    def _edges(self, step: NDArray[np.int64]) -> NDArray[np.datetime64]:
+        """The first moment of each step, as steps are counted."""
+        edges: NDArray[np.datetime64]
+        if self.unit in LENGTHS:
+            edges = np.datetime64(self._zero, "us") + step * np.timedelta64(LENGTHS[self.unit], "us")
+        else:
+            edges = (np.datetime64(self._start, "M") + step * MONTHS[self.unit]).astype("datetime64[us]")
+        return edges
 
     def _finite(self, value: float) -> float:
         try:
@@ -114,36 +185,51 @@ class Clock:
             raise DataError(f"time {value!r:.40} is not a finite number of {self.unit}s.")
         return t
 
-    def _whole_steps(self, moment: datetime) -> int:
-        """Whole months or years from the origin to ``moment``."""
-        years = moment.year - self._start.year
-        return years if self.unit == "year" else 12 * years + moment.month - self._start.month
+    def _calendar(self, step: int) -> datetime:
+        """The midnight at which a month, quarter or year begins."""
+        months = step * MONTHS[self.unit] + self._start.month - 1
+        return datetime(self._start.year + months // 12, months % 12 + 1, 1)
 
-    def _days(self, midnight: datetime) -> int:
-        """The length of the month or year that begins at ``midnight``."""
-        if self.unit == "year":
-            return 366 if isleap(midnight.year) else 365
-        return monthrange(midnight.year, midnight.month)[1]
+    def _days(self, step: int) -> int:
+        """The length of a month, quarter or year."""
+        return int((self._edges(np.array([step + 1])) - self._edges(np.array([step])))[0] / np.timedelta64(1, "D"))
 
     def _moment(self, t: float) -> datetime:
         try:
             if self.unit in LENGTHS:
-                return self._start + t * LENGTHS[self.unit]
-            months = floor(t) * (12 if self.unit == "year" else 1) + self._start.month - 1
-            midnight = datetime(self._start.year + months // 12, months % 12 + 1, 1)
-            return midnight + (t - floor(t)) * timedelta(days=self._days(midnight))
+                return self._zero + _rounded(t, t, LENGTHS[self.unit])
+            return self._calendar(floor(t)) + _rounded(t - floor(t), t, timedelta(days=self._days(floor(t))))
         except (OverflowError, ValueError):
             raise DataError(f"time {t} ({self.unit}s since {self.origin}) lies outside the years 1 to 9999.") from None
 
 
-def as_datetime(value: str | date | datetime) -> datetime:
-    """A moment in UTC without a time zone, from a date, a datetime or ISO text; a year or month is its first moment."""
+def _rounded(share: float, t: float, length: timedelta) -> timedelta:
+    """``share`` steps of ``length``, to a millisecond where the float ``t`` resolves no microseconds."""
+    elapsed = share * length
+    if np.spacing(abs(t)) * (length / timedelta(microseconds=1)) <= FINE:
+        return elapsed
+    return timedelta(milliseconds=round(elapsed / timedelta(milliseconds=1)))
+
+
+def as_datetime(value: str | date | datetime, zone: tzinfo = UTC) -> datetime:
+    """A moment as the clocks of ``zone`` show it, from a date, a datetime or text; a month or year is its first moment.
+
+    What has an offset is converted; what has none is taken to be of the zone.
+    """
     try:
         if isinstance(value, str):
-            short = _YEAR_OR_MONTH.fullmatch(value.strip())
-            value = datetime(int(short[1]), int(short[2] or 1), 1) if short else datetime.fromisoformat(value.strip())
+            value = parse_date(value.strip())
         if not isinstance(value, datetime):
             return datetime.combine(value, time())
-        return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        return value.astimezone(zone).replace(tzinfo=None) if value.tzinfo else value
     except (ValueError, TypeError, OverflowError):
         raise DataError(f"time {str(value)!r:.60} is no date: expected {EXPECTED}.") from None
+
+
+def parse_date(text: str) -> datetime:
+    """ISO text, a quarter, a month or a year; anything else is a ValueError."""
+    if short := _YEAR_OR_MONTH.fullmatch(text):
+        return datetime(int(short[1]), int(short[2] or 1), 1)
+    if quarter := _QUARTER.fullmatch(text):
+        return datetime(int(quarter[1] or quarter[4]), 3 * int(quarter[2] or quarter[3]) - 2, 1)
+    return datetime.fromisoformat(text)

@@ -19,16 +19,67 @@ ROLES: dict[str, tuple[str, ...]] = {
         "end": "end, until, valid to, end date, end time, end year, end day, valid until",
     }.items()
 }
+# What is looked for only where none of the above is there.
+FURTHER: dict[str, tuple[str, ...]] = {
+    role: tuple(names.split(", "))
+    for role, names in {
+        "subject": "actor1name, actor 1 name, actor name, actor, side a",
+        "relation": "eventcode, event code, type of violence",
+        "object": "actor2name, actor 2 name, recipient name, recipient, side b",
+        "time": "when, sqldate, month, week, quarter",
+        "start": "date start",
+        "end": "date end",
+    }.items()
+}
+YEARS = ("year", "start year", "end year")  # headings that say that numbers are years
+
+# Published tables with further columns that would fit: these are the ones that say what happened.
+FORMATS: dict[str, dict[str, str]] = {
+    "ICEWS": {"subject": "source name", "relation": "event text", "object": "target name", "time": "event date"},
+    "POLECAT": {"subject": "actor name", "relation": "event type", "object": "recipient name", "time": "event date"},
+    "GDELT": {"subject": "actor1name", "relation": "eventcode", "object": "actor2name", "time": "sqldate"},
+    "ACLED": {"subject": "actor1", "relation": "event type", "object": "actor2", "time": "event date"},
+    "UCDP GED": {
+        "subject": "side a",
+        "relation": "type of violence",
+        "object": "side b",
+        "start": "date start",
+        "end": "date end",
+    },
+}
 
 
-def find_columns(found: Sequence[str], given: Mapping[str, str] | None, place: str) -> dict[str, str]:
-    """Role -> column name: ``subject, relation, object`` and either ``time`` or ``start, end``."""
+def find_columns(
+    found: Sequence[str], given: Mapping[str, str] | None, place: str, relation: str | None = None
+) -> dict[str, str]:
+    """Role -> column name: ``subject, relation, object`` and either ``time`` or ``start, end``.
+
+    Where ``relation`` names the relation of all rows, no column is needed for it.
+    """
     chosen = dict(given or {})
     _check_given(found, chosen, tuple(ROLES), place)
-    for role in ("subject", "relation", "object"):
+    if relation is not None and "relation" in chosen:
+        raise DataError(f"{place}: give one relation for all rows (--relation) or a column for it, not both.")
+    timed = {"time", "start", "end"} & set(chosen)
+    for role, name in format_of(found).items():
+        if not (timed and role in ("time", "start", "end")) and name not in chosen.values():
+            chosen.setdefault(role, name)
+    roles = [role for role in ("subject", "relation", "object") if role != "relation" or relation is None]
+    for role in roles:
         if role not in chosen:
             chosen[role] = _only(role, found, chosen, place)
+    if relation is not None:
+        chosen.pop("relation", None)
     return chosen | _time_columns(found, chosen, place)
+
+
+def format_of(found: Sequence[str]) -> dict[str, str]:
+    """Role -> column name of a published format that has all its columns here; nothing else."""
+    plain = {fold(name): name for name in found}
+    for roles in FORMATS.values():
+        if len(plain) == len(found) and all(heading in plain for heading in roles.values()):
+            return {role: plain[heading] for role, heading in roles.items()}
+    return {}
 
 
 def find_some_columns(
@@ -78,12 +129,19 @@ def _time_columns(found: Sequence[str], chosen: Mapping[str, str], place: str) -
     return {role: _only(role, found, chosen, place) for role in ("start", "end")}
 
 
+def fold(name: str) -> str:
+    """A heading without case, underscores and hyphens."""
+    return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
+
+
 def _fitting(role: str, found: Sequence[str], chosen: Mapping[str, str]) -> list[str]:
     """The columns still free whose name is one of the role's; the role's own name wins."""
-    plain = {name: " ".join(name.casefold().replace("_", " ").replace("-", " ").split()) for name in found}
-    fits = [name for name in found if plain[name] in ROLES[role] and name not in chosen.values()]
-    exact = [name for name in fits if plain[name] == role]
-    return exact or fits
+    free = {name: fold(name) for name in found if name not in chosen.values()}
+    exact, usual, further = (
+        [name for name, plain in free.items() if plain in headings]
+        for headings in ((role,), ROLES[role], FURTHER[role])
+    )
+    return exact or usual or further
 
 
 def _only(role: str, found: Sequence[str], chosen: Mapping[str, str], place: str) -> str:
@@ -91,9 +149,11 @@ def _only(role: str, found: Sequence[str], chosen: Mapping[str, str], place: str
     if len(fits) == 1:
         return fits[0]
     problem = f"columns {_listed(fits)} may each be the {role}" if fits else f"no column for the {role}"
+    constant = " If all rows have one relation, name it: --relation NAME." if role == "relation" else ""
     raise DataError(
         f"{place}: {problem}. Found {_listed(found)}; expected one called {', '.join(ROLES[role][:6])} or the like. "
         f"Rename the column or name it: columns={{{role!r}: '...'}}, on the command line --column {role}=NAME."
+        f"{constant}"
     )
 
 

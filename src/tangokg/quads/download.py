@@ -12,9 +12,9 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from tangokg.errors import DataError, UnknownName
+from tangokg.quads.files import read_bytes
 from tangokg.quads.folders import find_file
 from tangokg.quads.registry import KNOWN, KnownFile, KnownSet, known_set
-from tangokg.quads.tables import read_bytes
 
 Progress = Callable[[str, int, int | None], None]  # file, bytes so far, bytes in all where known
 
@@ -31,6 +31,12 @@ def download(name: str, folder: Path, progress: Progress = lambda file, done, to
     known = known_set(name)
     if known is None:
         raise UnknownName("data set", name, KNOWN, hint=f"Known are {', '.join(KNOWN)}.")
+    if not known.published:
+        lacking = ", ".join(name for name in known.needed if not known.files[name].url)
+        raise DataError(
+            f"{known.name} cannot be downloaded: nobody publishes {lacking}. Where you have it, set TANGOKG_DATA to "
+            f"the folder that holds {known.name}/."
+        )
     target = folder / known.name
     if _is_complete(known, target):
         return target

@@ -14,13 +14,15 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tangokg.config import read_toml, update
-from tangokg.errors import DataError
+from tangokg.errors import DataError, UnknownName
 from tangokg.quads.clock import Clock
-from tangokg.quads.tables import decode_text, read_bytes
-from tangokg.quads.values import Dataset, Ids, Quadruples, in_time_order
+from tangokg.quads.files import decode_text, read_bytes
+from tangokg.quads.sums import file_sums
+from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate, in_time_order
 from tangokg.quads.vocabulary import Vocabulary
 
 PARTS = ("train", "valid", "test")
+OVERLAPS = ("earlier", "later")
 MOST_IDS = 20_000_000  # an id beyond this is taken for a mistake: each one costs a row of every table
 MOST_DIGITS = 18  # fits 64 bits
 LOOK = 200  # bytes in which a tab stands if tabs are between the cells
@@ -29,8 +31,15 @@ Columns = tuple[Ids, Ids, Ids, Ids]
 Lines = Sequence[int] | Ids
 
 
-def read_folder(path: str | Path, *, clock: Clock | None = None, name: str | None = None) -> Dataset:
-    """Read ``train.txt[.gz]`` and, where they are there, the other parts and the names; times count ``clock`` steps."""
+def read_folder(
+    path: str | Path, *, clock: Clock | None = None, name: str | None = None, overlap: str | None = None
+) -> Dataset:
+    """Read ``train.txt[.gz]`` and, where they are there, the other parts and the names; times count ``clock`` steps.
+
+    A step that stands in two parts is an error, unless ``overlap`` says which of them it goes to: earlier or later.
+    """
+    if overlap is not None and overlap not in OVERLAPS:
+        raise UnknownName("overlap", overlap, OVERLAPS, hint=f"Choose one of {', '.join(OVERLAPS)}.")
     folder = Path(path)
     if find_file(folder, "train.txt") is None:
         raise DataError(f"{folder}: no benchmark folder: expected train.txt or train.txt.gz in it.")
@@ -45,10 +54,11 @@ def read_folder(path: str | Path, *, clock: Clock | None = None, name: str | Non
     entities = _read_names(folder, "entity", stat[0], max(highest_s, highest_o))
     relations = _read_names(folder, "relation", stat[1], highest_r)
     vocab = Vocabulary(entities, relations)
-    train, valid, test = (_facts(*found, vocab, clock) for found in zip(PARTS, columns, lines, strict=True))
-    _check_order([train, valid, test])
-    notes = tuple(f"there is no {part} part" for part in PARTS if find_file(folder, f"{part}.txt") is None)
-    return Dataset(train, valid, test, name=name or folder.resolve().name, notes=notes)
+    parts = [_facts(*found, vocab, clock) for found in zip(PARTS, columns, lines, strict=True)]
+    (train, valid, test), moved = _settle(parts, overlap)
+    missing = tuple(f"there is no {part} part" for part in PARTS if find_file(folder, f"{part}.txt") is None)
+    name, files = name or folder.resolve().name, file_sums(folder)
+    return Dataset(train, valid, test, name=name, notes=(*missing, *moved), files=files)
 
 
 def _read_clock(folder: Path) -> Clock:
@@ -203,11 +213,35 @@ def _facts(part: str, columns: Columns, lines: Lines, vocab: Vocabulary, clock: 
     return in_time_order(Quadruples(s, r, o, t // clock.step if clock.step > 1 else t, vocab, clock))
 
 
-def _check_order(parts: list[Quadruples]) -> None:
-    filled = [(name, part.t) for name, part in zip(PARTS, parts, strict=True) if len(part)]
-    for (name, t), (later, t_later) in pairwise(filled):
-        if t[-1] >= t_later[0]:
-            raise DataError(
-                f"{later}.txt: its first time, {t_later[0]}, is not after the last one of {name}.txt, {t[-1]}: "
-                f"a time may stand in one part only, in the order train, valid, test."
-            )
+def _settle(parts: list[Quadruples], overlap: str | None) -> tuple[list[Quadruples], tuple[str, ...]]:
+    """Parts that share no step, and what was moved to make them so."""
+    parts = list(parts)
+    notes = []
+    filled = [i for i, part in enumerate(parts) if len(part)]
+    for i, j in pairwise(filled):
+        shared = parts[j].t[0]
+        if parts[i].t[-1] < shared:
+            continue
+        if parts[i].t[-1] > shared or overlap is None:
+            raise DataError(_out_of_order(parts[i], parts[j], PARTS[i], PARTS[j]))
+        of, to = (j, i) if overlap == "earlier" else (i, j)
+        moved = parts[of].t == shared
+        count = "1 fact was" if moved.sum() == 1 else f"{int(moved.sum()):,} facts were"
+        notes.append(
+            f"the step {parts[i].clock.format(float(shared))} stood in {PARTS[i]} and {PARTS[j]}: "
+            f"{count} moved from {PARTS[of]} to {PARTS[to]} (--overlap {overlap})"
+        )
+        parts[to] = in_time_order(concatenate([parts[to], parts[of].select(moved)]))
+        parts[of] = parts[of].select(~moved)
+        if not len(parts[of]):
+            raise DataError(f"{PARTS[of]}.txt: all its facts are of the shared step: nothing would be left of it.")
+    return parts, tuple(notes)
+
+
+def _out_of_order(part: Quadruples, later: Quadruples, name: str, later_name: str) -> str:
+    one = part.t[-1] == later.t[0]
+    remedy = "--overlap earlier|later gives this step whole to one of them" if one else "cut the facts anew by date"
+    return (
+        f"{later_name}.txt: its first time, {later.t[0]}, is not after the last one of {name}.txt, {part.t[-1]}: "
+        f"a time may stand in one part only, in the order train, valid, test; {remedy}."
+    )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangokg.errors import DataError
+from tangokg.quads.units import distinct_counts, lone
 from tangokg.quads.values import Dataset, Ids, Quadruples
 
 
@@ -23,8 +24,8 @@ def split(facts: Quadruples, train: float = 0.8, valid: float = 0.1, *, name: st
         )
     if len(facts) == 0:
         raise DataError("there are no facts to split: the training part would be empty.")
-    times, counts = np.unique(facts.t, return_counts=True)
-    share = np.concatenate([[0.0], np.cumsum(counts) / len(facts)])  # of the facts before each border
+    times, counts = distinct_counts(facts.usual.t)
+    share = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])  # of the facts before each border
     testing = int(train + valid < 1 - 1e-9)
     first = min(max(_nearest(share, train), 1), max(1, len(times) - testing - int(valid > 0)))
     second = min(max(_nearest(share, train + valid), first + int(valid > 0)), max(first, len(times) - testing))
@@ -43,7 +44,7 @@ def split_at(
     first, second = facts.clock.parse(valid_from), facts.clock.parse(test_from)
     if second < first:
         raise DataError(f"the test part would begin at {test_from}, before the validation part at {valid_from}.")
-    if not (facts.t < first).any():
+    if not (facts.usual.t < first).any():
         raise DataError(f"no fact lies before {valid_from}: the training part would be empty. Take a later date.")
     return _cut(facts, first, second, name)
 
@@ -65,9 +66,14 @@ def _nearest(share: NDArray[np.float64], wanted: float) -> int:
 
 
 def _cut(facts: Quadruples, first: float, second: float, name: str) -> Dataset:
-    t = facts.t
-    valid = (first <= t) & (t < second)
-    return Dataset(facts.select(t < first), facts.select(valid), facts.select(t >= second), name)
+    """The three parts; facts that stand alone, decades away, are known before or after them and belong to none."""
+    alone = lone(facts.t, facts.clock)
+    near = facts.select(~alone)
+    t = near.t
+    train, valid, test = (near.select(rows) for rows in (t < first, (first <= t) & (t < second), t >= second))
+    outer = (facts.select(alone & (facts.t < t.min())), facts.select(alone & (facts.t > t.max())))
+    before, after = (part if len(part) else None for part in outer)
+    return Dataset(train, valid, test, name, facts.notes, before, after)
 
 
 def _thinned_times(t: Ids, seed: int, longest: int) -> Ids:

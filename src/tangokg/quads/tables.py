@@ -1,237 +1,206 @@
-"""CSV, TSV and Parquet files, and whatever speaks the Arrow stream interface -> quadruples."""
+"""CSV, TSV, JSON lines and Parquet files, and whatever speaks the Arrow stream interface -> quadruples."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import re
-import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
 
 from tangokg.errors import DataError
-from tangokg.quads.columns import find_columns
-from tangokg.quads.times import clock_for, expand_intervals, read_ends, read_moments, whole_steps
-from tangokg.quads.values import Ids, Quadruples, in_time_order
+from tangokg.quads.badrows import Bools, Problem, first_reports, good_rows, in_line_order, omission, refusal
+from tangokg.quads.cells import Style
+from tangokg.quads.clock import Clock
+from tangokg.quads.columns import YEARS, find_columns, fold
+from tangokg.quads.files import Source, decode_text, open_table, read_bytes
+from tangokg.quads.headers import guess_roles
+from tangokg.quads.intervals import backwards, check_kinds, exact_steps, expand_intervals, far_ends, whole_steps
+from tangokg.quads.names import Names, as_text, number_names, read_names
+from tangokg.quads.reading import TableKeywords, TableOptions
+from tangokg.quads.times import Moments, read_ends, read_moments
+from tangokg.quads.units import choose_clock, lone
+from tangokg.quads.values import Floats, Ids, Quadruples, exact_or_none, in_time_order
 from tangokg.quads.vocabulary import Vocabulary
+from tangokg.quads.zones import find_zone
 
-KNOWN_FORMATS = {b"%PDF": "a PDF", b"PK\x03\x04": "a zip archive or an Excel workbook", b"\x89PNG": "an image"}
-DELIMITERS = ",\t;|"
+__all__ = ["Source", "decode_text", "open_table", "read_bytes", "read_table"]
 
-
-@dataclass(frozen=True)
-class Source:
-    """A table with text, numbers or dates in its columns, and how to say where a row stands."""
-
-    table: pa.Table
-    place: str
-    text: str | None = None  # the file, where its lines can be counted
-    delimiter: str = ","
-
-    def locate(self, row: int) -> str:
-        """``events.csv:7`` for a line of a text file, ``events.parquet: row 6`` else."""
-        if self.text is None:
-            return f"{self.place}: row {row + 1}"
-        return f"{self.place}:{_line_of(self.text, self.delimiter, row)}"
+TIMES = {"time", "start", "end"}  # roles
+COARSER = {"second": "hour", "minute": "hour", "hour": "day", "day": "month", "week": "month", "month": "year"}
 
 
-def read_table(source: Any, *, columns: Mapping[str, str] | None = None, unit: str | None = None) -> Quadruples:
+@dataclass(frozen=True, eq=False)
+class Times:
+    """The time columns of a table, their clock, and why it is that one."""
+
+    clock: Clock
+    start: Moments
+    end: Moments | None
+    notes: tuple[str, ...]
+
+    @property
+    def problems(self) -> list[Problem]:
+        if self.end is None:
+            return self.start.problems
+        return [*self.start.problems, *self.end.problems, *backwards(self.start, self.end, self.clock)]
+
+
+def read_table(source: Any, **keywords: Unpack[TableKeywords]) -> Quadruples:
     """Dated facts of a file (a path) or a table object, sorted by time; names get ids by first appearance.
 
-    ``columns`` maps the roles subject, relation, object and time (or start and end) to column names where these do not
-    speak for themselves; ``unit`` is what one step of time is (dates: day).
+    The keywords are those of :class:`TableOptions`: ``columns`` maps the roles subject, relation, object and time (or
+    start and end) to column names where these do not speak for themselves; ``unit`` is what one step of time is.
     """
-    opened = open_table(source)
-    chosen = find_columns(opened.table.column_names, columns, opened.place)
-    if len(opened.table) == 0:
+    options = TableOptions(**keywords)
+    opened = open_table(source, (options.columns or {}).values())
+    chosen, notes = _choose(opened, options)
+    total = len(opened.table) + len(opened.bad)
+    if total == 0:
         raise DataError(f"{opened.place}: the table holds column names but no facts; expected at least one row.")
-    (s, o), entities = _encode(opened, chosen, ("subject", "object"))
-    (r,), relations = _encode(opened, chosen, ("relation",))
-    vocab = Vocabulary(entities, relations)
-    if "time" in chosen:
-        moments = read_moments(_plain(opened, chosen["time"]), "time", opened.locate)
-        clock = clock_for(moments, unit)
-        t = whole_steps(moments, clock)
-    else:
-        start, end = read_ends(_plain(opened, chosen["start"]), _plain(opened, chosen["end"]), opened.locate)
-        clock = clock_for(start, unit)
-        row, t = expand_intervals(start, end, clock, opened.locate)
-        s, r, o = s[row], r[row], o[row]
-    return in_time_order(Quadruples(s, r, o, t, vocab, clock))
+    named = _read_names(opened, chosen)
+    problems = _empty_names(named)
+    times = _read_times(opened, chosen, options)
+    problems += times.problems
+    good = good_rows(problems, len(opened.table))
+    if not good.all() or opened.bad:
+        reports = in_line_order([*opened.bad, *first_reports(problems, opened.locate)])
+        count = total - int(good.sum())
+        if not options.skip_bad or count == total:
+            raise refusal(reports, count, total)
+        notes += (omission(reports, count, total),)
+        opened = opened.keep(good)
+        named, times = _read_names(opened, chosen), _read_times(opened, chosen, options)
+    return _facts(opened, named, times, notes, options)
 
 
-def _encode(opened: Source, chosen: Mapping[str, str], roles: tuple[str, ...]) -> tuple[list[Ids], tuple[str, ...]]:
-    """Ids of each role's column, and the distinct names that the columns share; blanks around a name do not count."""
-    columns = [_names(opened, chosen[role], role) for role in roles]
-    if columns[0].type != columns[-1].type:
-        columns = [column.cast(pa.large_string()) for column in columns]
-    cells = pa.concat_arrays([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
-    trimmed = pc.utf8_trim_whitespace(cells.dictionary.cast(pa.large_string()))  # of distinct cells: these are few
-    empty = np.asarray(pc.equal(trimmed, ""))
-    if cells.null_count or empty.any():
-        wrong = np.append(empty, True)[np.asarray(cells.indices.fill_null(len(empty)))]
-        role, row = divmod(int(np.argmax(wrong)), len(opened.table))
+def _choose(opened: Source, options: TableOptions) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Role -> column name; without a header line by a guess, which is said."""
+    names, given = opened.table.column_names, dict(options.columns or {})
+    if opened.header or not len(opened.table):
+        return find_columns(names, given, opened.place, options.relation), ()
+    first = [str(column[0]).strip() for column in opened.table.columns]
+    guessed = guess_roles(first, names, options.relation)
+    timed = TIMES & set(given)
+    free = {
+        role: name for role, name in guessed.items() if name not in given.values() and not (timed and role in TIMES)
+    }
+    given = free | given
+    if not {"subject", "object"} <= set(given):
         raise DataError(
-            f"{opened.locate(row)}: the {roles[role]} is empty; expected a name. Fill it in or take the row out."
+            f"{opened.place}: the first line, {', '.join(map(repr, first[:6]))}, holds a number or date and no known "
+            f"heading, so there seems to be no header line, and the {len(first)} columns cannot be guessed. Add a "
+            f"header line, or say which they are: --column subject='column 1', and so on."
         )
-    names = trimmed.dictionary_encode()
-    ids: Ids = np.asarray(names.indices).astype(np.int64)[np.asarray(cells.indices)]
-    return np.split(ids, len(roles)), tuple(names.dictionary.to_pylist())
+    chosen = find_columns(names, given, opened.place, options.relation)
+    told = ", ".join(f"{name} is the {role}" for role, name in chosen.items())
+    return chosen, (f"there is no header line: {told} (--column ROLE='column N' says otherwise)",)
 
 
-def _plain(opened: Source, column: str) -> pa.ChunkedArray:
-    """A column with text of whatever Arrow type as ``large_string``."""
-    values = opened.table.column(column)
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return values.cast(kind).cast(pa.large_string())
-    return values
-
-
-def _names(opened: Source, column: str, role: str) -> pa.ChunkedArray:
-    """A column of text, as ``large_string``, or of whole numbers."""
-    values = _plain(opened, column)
-    if pa.types.is_null(values.type):
-        values = values.cast(pa.large_string())
-    if not (pa.types.is_large_string(values.type) or pa.types.is_integer(values.type)):
-        raise DataError(
-            f"{opened.place}: the {role} column {column!r} is of type {values.type}; expected names or ids."
-        )
-    return values
-
-
-def open_table(source: Any) -> Source:
-    """The rows of a file (a path) or of a table object, as they are."""
-    if isinstance(source, Source):
-        return source
-    return _open_file(Path(source)) if isinstance(source, str | Path) else _open_object(source)
-
-
-def _open_object(source: Any) -> Source:
-    if not (hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")):
-        raise DataError(
-            f"a {type(source).__name__} is no table: expected the path of a CSV, TSV or Parquet file, or a table "
-            f"object with the Arrow stream interface (pandas, polars, DuckDB, pyarrow)."
-        )
+def _read_times(opened: Source, chosen: Mapping[str, str], options: TableOptions) -> Times:
+    """The time columns; what is wrong with all of a column is told with the name of the table."""
+    roles = [role for role in ("time", "start", "end") if role in chosen]
+    years = all(fold(chosen[role]) in YEARS for role in roles)
+    style = Style(find_zone(options.zone), options.date_format, options.unit, years)
+    columns = [as_text(opened.table.column(chosen[role])) for role in roles]
     try:
-        return Source(pa.table(source), "table")
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(
-            f"table: a column has no single type ({error}); expected text, whole numbers or dates."
-        ) from None
+        if len(columns) == 1:
+            start, end = read_moments(columns[0], "time", style), None
+        else:
+            start, end = read_ends(columns[0], columns[1], style)
+            check_kinds(start, end)
+    except DataError as error:
+        raise DataError(f"{opened.place}: {error}") from None
+    notes = tuple(dict.fromkeys([*start.notes, *(end.notes if end else ())]))
+    if start.missing.all():
+        return Times(Clock(options.unit if options.unit == "step" else "step"), start, end, notes)
+    clock, reason = choose_clock(_pooled(start, end), options.unit, options.zone)
+    return Times(clock, start, end, notes if reason is None else (*notes, reason))
 
 
-def read_bytes(path: Path) -> bytes:
-    """A whole file, unpacked where it is gzip."""
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: the gzip file is damaged ({error}). Fetch or pack it again.") from None
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file.") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read ({error}).") from None
-
-
-def decode_text(data: bytes, name: str) -> str:
-    """UTF-8 text, with or without a byte order mark."""
-    if not data.strip(b"\xef\xbb\xbf \t\r\n"):
-        raise DataError(f"{name}: the file is empty; expected lines of UTF-8 text.")
-    for magic, what in KNOWN_FORMATS.items():
-        if data.startswith(magic):
-            raise DataError(f"{name}: this is {what}, not a table. Export it as CSV or Parquet.")
-    if b"\0" in data:
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        raise DataError(f"{name}:{line}: a NUL byte found; expected UTF-8 text. Is it a binary file, or UTF-16?")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{name}:{line}: byte {data[error.start]:#04x} is not UTF-8. Save the file as UTF-8.") from None
-
-
-def _open_file(path: Path) -> Source:
-    data = read_bytes(path)
-    if data[:4] == b"PAR1":
-        try:
-            table = pq.ParquetFile(pa.BufferReader(data)).read()
-            table.validate(full=True)  # a text that is no UTF-8 would fail later on
-            return Source(table, path.name)
-        except (OSError, ValueError, NotImplementedError) as error:
-            raise DataError(f"{path.name}: the Parquet file is damaged ({error}).") from None
-    text = decode_text(data, path.name)
-    header = next(re.finditer(r"[^\r\n]+", text))[0]
-    delimiter = max(DELIMITERS, key=header.count)
-    try:
-        rows = _parse_csv(data.removeprefix(b"\xef\xbb\xbf") + b"\n", delimiter, header.count(delimiter) + 1)
-    except pa.ArrowException as error:
-        reason = _ragged(text, delimiter, path.name) or f"{path.name}: no table ({error}). Is a quote left open?"
-        raise DataError(reason) from None
-    names = [str(column[0]).strip() for column in rows.columns]
-    return Source(_without_blanks(rows.slice(1)).rename_columns(names), path.name, text, delimiter)
-
-
-def _without_blanks(rows: pa.Table) -> pa.Table:
-    """Without the rows whose cells are all empty, which spreadsheets leave at the end."""
-    blank = np.full(len(rows), rows.num_columns > 1)
-    for column in rows.columns:
-        if not blank.any():
-            return rows
-        blank &= np.asarray(pc.equal(pc.utf8_trim_whitespace(column), ""))
-    return rows.filter(pa.array(~blank))
-
-
-def _parse_csv(data: bytes, delimiter: str, width: int) -> pa.Table:
-    """All cells as text; the header is the first row."""
-    return pa.csv.read_csv(
-        io.BytesIO(data),
-        read_options=pa.csv.ReadOptions(
-            autogenerate_column_names=True, block_size=min(max(len(data), 1 << 20), 1 << 30), use_threads=False
-        ),
-        parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pa.csv.ConvertOptions(
-            column_types={f"f{i}": pa.large_string() for i in range(width)}, strings_can_be_null=False
-        ),
+def _pooled(start: Moments, end: Moments | None) -> Moments:
+    """Starts and ends as one column."""
+    if end is None or end.missing.all():
+        return start
+    value, missing = (np.concatenate([getattr(m, name) for m in (start, end)]) for name in ("value", "missing"))
+    return replace(
+        start, value=value, missing=missing, problems=[], unit=start.unit if start.unit == end.unit else None
     )
 
 
-def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """``(line, cells)`` of each record that is not blank, as far as the file can be followed."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    end = 0
+def _facts(
+    opened: Source, named: Mapping[str, Names], times: Times, notes: tuple[str, ...], options: TableOptions
+) -> Quadruples:
+    (s, o), entities = number_names([named["subject"], named["object"]])
+    relations: tuple[str, ...]
+    if options.relation is not None:
+        r, relations = np.zeros(len(s), np.int64), (options.relation.strip(),)
+    else:
+        (r,), relations = number_names([named["relation"]])
+    clock, start, end = times.clock, times.start, times.end
+    t, exact = whole_steps(start, clock), exact_steps(start, clock)
+    notes += (*times.notes, *_lone_note(opened, exact, clock))
+    if end is not None:
+        far = far_ends(start, end, clock)
+        notes += _far_note(opened, far)
+        row, t = _expand(opened, start, replace(end, missing=end.missing | far), clock)
+        s, r, o = s[row], r[row], o[row]
+        exact = np.maximum(t, exact[row])  # an interval begins inside its first step
+        notes += _expansion_note(len(opened.table), len(t), clock)
+    vocab = Vocabulary(entities, relations)
+    return in_time_order(Quadruples(s, r, o, t, vocab, clock, exact_or_none(exact, t), notes))
+
+
+def _expand(opened: Source, start: Moments, end: Moments, clock: Clock) -> tuple[Ids, Ids]:
+    """One row for each step that a fact holds; open ends go to the last time that does not stand alone."""
+    pooled = whole_steps(_pooled(start, end), clock)[~_pooled(start, end).missing]
     try:
-        for cells in reader:
-            start, end = end + 1, reader.line_num
-            if cells:
-                yield start, cells
-    except csv.Error:
-        return
+        return expand_intervals(start, end, clock, int(pooled[~lone(pooled, clock)].max()))
+    except DataError as error:
+        raise DataError(f"{opened.place}: {error}") from None
 
 
-def _line_of(text: str, delimiter: str, row: int) -> int:
-    """The line at which a row begins: blank lines, and line breaks inside quotes, are lines too."""
-    filled = (line for line, cells in _records(text, delimiter) if len(cells) == 1 or any(map(str.strip, cells)))
-    return next((line for i, line in enumerate(filled) if i == row + 1), row + 2)
+def _far_note(opened: Source, far: Bools) -> tuple[str, ...]:
+    """The rows whose end lies decades after all else."""
+    rows = np.flatnonzero(far)
+    if not len(rows):
+        return ()
+    told = ", ".join(opened.locate(int(row)) for row in rows[:3]) + (", ..." if len(rows) > 3 else "")
+    return (f"{len(rows):,} ends lie decades after everything else ({told}): they are taken as open",)
 
 
-def _ragged(text: str, delimiter: str, name: str) -> str | None:
-    """What is wrong with the first row that is longer or shorter than the header."""
-    records = _records(text, delimiter)
-    _, header = next(records, (1, []))
-    for line, cells in records:
-        if len(cells) != len(header):
-            return (
-                f"{name}:{line}: {len(cells)} cells found; expected {len(header)}, as in the header. "
-                f"A cell that holds the separator {delimiter!r} needs quotes around it."
-            )
-    return None
+def _expansion_note(rows: int, facts: int, clock: Clock) -> tuple[str, ...]:
+    if rows == facts:
+        return ()
+    fewer = COARSER.get(clock.unit)
+    of = f"{rows:,} row{'' if rows == 1 else 's'}"
+    told = f"{of} with a start and an end became {facts:,} facts, one for each {clock.unit}"
+    return (told + (f"; a coarser unit makes fewer: --unit {fewer}" if fewer else ""),)
+
+
+def _lone_note(opened: Source, exact: Floats, clock: Clock) -> tuple[str, ...]:
+    """The rows that stand alone, decades from the rest, with their lines."""
+    rows = np.flatnonzero(lone(np.floor(exact).astype(np.int64), clock))
+    if not len(rows):
+        return ()
+    told = ", ".join(f"{opened.locate(int(row))} ({clock.format(float(exact[row]))})" for row in rows[:3])
+    more = f" and {len(rows) - 3:,} more" if len(rows) > 3 else ""
+    stands, is_kept = ("row stands", "it is") if len(rows) == 1 else ("rows stand", "they are")
+    return (
+        f"{len(rows):,} {stands} alone, decades from the rest: {told}{more}; {is_kept} kept, and ignored for the "
+        f"unit, the parts and the time asked for by default",
+    )
+
+
+def _read_names(opened: Source, chosen: Mapping[str, str]) -> dict[str, Names]:
+    roles = [role for role in ("subject", "relation", "object") if role in chosen]
+    return {role: read_names(opened.table.column(chosen[role]), role, chosen[role], opened.place) for role in roles}
+
+
+def _empty_names(named: Mapping[str, Names]) -> list[Problem]:
+    """The rows without a subject, relation or object."""
+    problems: list[Problem] = []
+    for role, names in named.items():
+        what = f"the {role} is empty; expected a name. Fill it in or take the row out."
+        problems += Problem.where(names.code < 0, lambda row, what=what: what)  # type: ignore[misc]
+    return problems

@@ -1,10 +1,9 @@
-"""A column of numbers, dates or text -> whole steps of a clock; facts with a start and an end -> one for each step."""
+"""A column of numbers, dates or text -> moments: instants in UTC, or plain numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
 from typing import Any
 
 import numpy as np
@@ -12,186 +11,114 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tangokg.errors import DataError
-from tangokg.quads.clock import EXPECTED, RESOLUTIONS, Clock, as_datetime
+from tangokg.quads.badrows import Bools, Problem
+from tangokg.quads.cells import Style, parse_cells
+from tangokg.quads.clock import EXPECTED
+from tangokg.quads.zones import to_utc
 
-MOST_FACTS = 50_000_000  # an expansion beyond this is taken for a mistake
 MOST_STEPS = 2**53  # times travel as float64, exact up to here
-
-Locate = Callable[[int], str]
-Bools = NDArray[np.bool_]
+NEVER = np.datetime64("9999-01-01")  # from here on a date stands for none
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """A time column before its clock is known: whole numbers or ``datetime64[us]``, and where a cell is empty."""
+    """A time column before its clock is known; ``missing`` are cells that are empty or cannot be read."""
 
-    value: NDArray[Any]
-    empty: Bools
+    value: NDArray[Any]  # whole numbers, or instants in UTC as ``datetime64[us]``
+    missing: Bools
+    problems: list[Problem] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+    unit: str | None = None  # that the form of all cells states
 
     @property
     def dated(self) -> bool:
         return bool(np.issubdtype(self.value.dtype, np.datetime64))
 
-
-def read_moments(column: pa.ChunkedArray, role: str, locate: Locate) -> Moments:
-    """A full column of numbers, dates or datetimes of any Arrow type, or of text that holds them."""
-    moments = _read_moments(column, role, locate)
-    if moments.empty.any():
-        row = int(np.argmax(moments.empty))
-        raise DataError(f"{locate(row)}: the {role} is empty; expected a whole number or {EXPECTED}.")
-    return moments
+    def select(self, rows: Bools | slice) -> Moments:
+        """Some of the cells, without their problems."""
+        return replace(self, value=self.value[rows], missing=self.missing[rows], problems=[])
 
 
-def read_ends(start: pa.ChunkedArray, end: pa.ChunkedArray, locate: Locate) -> tuple[Moments, Moments]:
-    """Starts, which must be there, and ends, which may be empty."""
-    if not (pa.types.is_large_string(start.type) and pa.types.is_large_string(end.type)):
-        return read_moments(start, "start", locate), _read_moments(end, "end", locate)
-    # Text is read as one column, so that the year 2003 is a date where other cells are dates.
+def read_moments(column: pa.ChunkedArray, role: str, style: Style) -> Moments:
+    """A column of numbers, dates or text that holds them, of any Arrow type; an empty cell is a fault."""
+    return _faults(_read(column, role, style), role)
+
+
+def read_ends(start: pa.ChunkedArray, end: pa.ChunkedArray, style: Style) -> tuple[Moments, Moments]:
+    """Starts, which must be there, and ends, which are open where they are empty or lie in the year 9999."""
+    if start.type != end.type:
+        return read_moments(start, "start", style), _opened(_read(end, "end", style))
+    # As one column, so that the year 2003 is a date where other cells are dates.
     n = len(start)
-    both = pa.chunked_array([*start.chunks, *end.chunks], start.type)
-    moments = _read_moments(both, "start or end", lambda row: locate(row % n))
-    begun, ended = (Moments(moments.value[rows], moments.empty[rows]) for rows in (slice(n), slice(n, None)))
-    if begun.empty.any():
-        raise DataError(f"{locate(int(np.argmax(begun.empty)))}: the start is empty; expected a time in each row.")
-    return begun, ended
+    both = _read(pa.chunked_array([*start.chunks, *end.chunks], start.type), "start or end", style)
+    problems = [[Problem(p.rows[p.rows < n], p.describe) for p in both.problems if (p.rows < n).any()]]
+    problems.append([_shifted(p, n) for p in both.problems if (p.rows >= n).any()])
+    begun, ended = (
+        replace(both.select(rows), problems=found)
+        for rows, found in zip((slice(n), slice(n, None)), problems, strict=True)
+    )
+    return _faults(begun, "start"), replace(_opened(ended), notes=())
 
 
-def _read_moments(column: pa.ChunkedArray, role: str, locate: Locate) -> Moments:
+def _shifted(problem: Problem, n: int) -> Problem:
+    """The problems of the second half of a column, by rows of their own."""
+    return Problem(problem.rows[problem.rows >= n] - n, lambda row: problem.describe(row + n))
+
+
+def _faults(moments: Moments, role: str) -> Moments:
+    """Empty cells, dates that stand for none and numbers out of range as problems too."""
+    known = np.zeros(len(moments.value), bool)
+    for problem in moments.problems:
+        known[problem.rows] = True
+    empty = Problem.where(
+        moments.missing & ~known, lambda row: f"the {role} is empty; expected a whole number or {EXPECTED}."
+    )
+    value = moments.value
+    if moments.dated:
+        outside = value >= NEVER
+        expected = "a date before the year 9999, which stands for no date at all"
+    else:
+        outside = np.abs(value) > MOST_STEPS
+        expected = f"a whole number between {-MOST_STEPS} and {MOST_STEPS}"
+    outside = outside & ~moments.missing
+    far = Problem.where(outside, lambda row: f"{role} {_shown(value[row])} found; expected {expected}.")
+    return replace(moments, problems=[*moments.problems, *empty, *far], missing=moments.missing | outside)
+
+
+def _shown(value: Any) -> str:
+    return str(value).removesuffix("T00:00:00.000000")
+
+
+def _opened(moments: Moments) -> Moments:
+    """Ends of the year 9999 as open ones."""
+    if not moments.dated:
+        return moments
+    return replace(moments, missing=moments.missing | (moments.value >= NEVER))
+
+
+def _read(column: pa.ChunkedArray, role: str, style: Style) -> Moments:
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _read_moments(column.cast(kind.value_type), role, locate)
+        return _read(column.cast(kind.value_type), role, style)
     if pa.types.is_large_string(kind):
         column = pc.utf8_trim_whitespace(column)
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, kind), column)
     empty = np.asarray(column.is_null())
     if pa.types.is_null(kind) or empty.all():
         return Moments(np.zeros(len(column), np.int64), np.ones(len(column), bool))
-    if pa.types.is_large_string(kind):
-        value = _from_text(column, role, locate)
-    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        value = _from_dates(column, role, locate)
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        value = _from_numbers(column, role, locate)
-    else:
-        raise DataError(f"{locate(0)}: the {role} column is of type {kind}; expected whole numbers, dates or text.")
-    _check_range(value, empty, role, locate)
-    return Moments(value, empty)
-
-
-def _filled(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """An integer column as numpy, with 0 in the empty cells."""
-    return np.asarray(column.fill_null(0)).astype(np.int64)
-
-
-def _from_numbers(column: pa.ChunkedArray, role: str, locate: Locate) -> NDArray[np.int64]:
-    try:
-        return _filled(column.cast(pa.int64()))
-    except pa.ArrowInvalid:
-        row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if v is not None and not _is_step(v))
-        raise DataError(f"{locate(row)}: {role} {value} found; expected a whole number of at most 64 bits.") from None
-
-
-def _is_step(value: float) -> bool:
-    return abs(value) < 2**63 and value == int(value)  # the first fails for nan and inf
-
-
-def _from_dates(column: pa.ChunkedArray, role: str, locate: Locate) -> NDArray[np.datetime64]:
-    zone = column.type.tz if pa.types.is_timestamp(column.type) else None
-    try:
-        # Through int64, for these count from 1970 in UTC whatever the zone.
-        utc = column.cast(pa.timestamp("us", zone), safe=getattr(column.type, "unit", "") != "ns")
-        return _filled(utc.cast(pa.int64())).view("datetime64[us]")
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{locate(0)}: the {role} column holds a date out of range ({error}).") from None
-
-
-def _from_text(column: pa.ChunkedArray, role: str, locate: Locate) -> NDArray[np.int64] | NDArray[np.datetime64]:
-    for kind in (pa.int64(), pa.timestamp("us")):
-        try:
-            value = _filled(column.cast(kind).cast(pa.int64()))
-            return value if kind == pa.int64() else value.view("datetime64[us]")
-        except pa.ArrowInvalid:
-            continue
-    encoded = column.combine_chunks().dictionary_encode()  # months, years, zones: by way of the distinct values
-    texts = encoded.dictionary.to_pylist()
-    moments = [_moment_or_none(text) for text in texts]
-    codes = _filled(encoded.indices)
-    if None in moments:
-        numeric = [text.lstrip("+-").isdecimal() for text in texts]
-        number = 2 * sum(numeric) >= len(texts)
-        good = [_is_int64(text) for text in texts] if number else [moment is not None for moment in moments]
-        row = int(np.flatnonzero(~np.asarray(good)[codes] & np.asarray(column.is_valid()))[0])
-        expected = "a whole number of at most 64 bits, as in the other rows" if number else EXPECTED
-        raise DataError(f"{locate(row)}: {role} {texts[codes[row]][:60]!r} found; expected {expected}.")
-    return np.array(moments, "datetime64[us]")[codes]
-
-
-def _is_int64(text: str) -> bool:
-    return text.lstrip("+-").isdecimal() and len(text) < 30 and -(2**63) <= int(text) < 2**63
-
-
-def _moment_or_none(text: str) -> datetime | None:
-    try:
-        return as_datetime(text)
-    except DataError:
-        return None
-
-
-def _check_range(value: NDArray[Any], empty: Bools, role: str, locate: Locate) -> None:
-    low: Any
-    high: Any
+    parsed = parse_cells(column, role, style)
+    value, wrong = parsed.value, parsed.wrong & ~empty
+    notes = parsed.notes
     if np.issubdtype(value.dtype, np.datetime64):
-        low, high, expected = np.datetime64("0001-01-01"), np.datetime64("9999-12-31"), "a date of the years 1 to 9999"
-    else:
-        low, high, expected = -MOST_STEPS, MOST_STEPS, f"a whole number between {-MOST_STEPS} and {MOST_STEPS}"
-    outside = ((value < low) | (value > high)) & ~empty
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise DataError(f"{locate(row)}: {role} {value[row]} found; expected {expected}.")
+        value = value.astype("datetime64[us]")
+        timed = (value != value.astype("datetime64[D]"))[~empty & ~wrong].any()
+        if parsed.aware:
+            notes = (*notes, f"times with an offset, and Unix times, are converted to {_name(style.zone)}")
+        elif timed:
+            notes = (*notes, f"times without an offset are read as those of {_name(style.zone)}")
+        value = value if parsed.aware else to_utc(value, style.zone)
+    return Moments(value, empty | wrong, Problem.where(wrong, parsed.describe), notes, parsed.unit)
 
 
-def clock_for(moments: Moments, unit: str | None) -> Clock:
-    """Dates count from the first one, by default in days; numbers keep their values."""
-    if not moments.dated:
-        return Clock(unit or "step")
-    unit = unit or "day"
-    if unit not in RESOLUTIONS:
-        return Clock(unit, origin="1970-01-01")  # raises: the unit does not fit dates
-    first = moments.value[~moments.empty].min()
-    return Clock(unit, origin=str(first.astype(f"datetime64[{RESOLUTIONS[unit]}]")))
-
-
-def whole_steps(moments: Moments, clock: Clock) -> NDArray[np.int64]:
-    """Steps of ``clock``, a moment inside a step counting to it."""
-    return clock.steps(moments.value) if moments.dated else moments.value.astype(np.int64, copy=False)
-
-
-def expand_intervals(
-    start: Moments, end: Moments, clock: Clock, locate: Locate
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """``(row, t)``: each row once for every step from its start to its end, both included; an empty end is open."""
-    if start.dated != end.dated and not end.empty.all():
-        row = int(np.argmin(end.empty))
-        kinds = ("dates", "numbers") if start.dated else ("numbers", "dates")
-        raise DataError(f"{locate(row)}: starts are {kinds[0]} but ends are {kinds[1]}: expected both of one kind.")
-    first = whole_steps(start, clock)
-    last = first.copy()
-    given = ~end.empty
-    if given.any():
-        last[given] = whole_steps(end, clock)[given]
-    last[end.empty] = max(first.max(), last[given].max(initial=first.max()))
-    if (last < first).any():
-        row = int(np.argmax(last < first))
-        raise DataError(
-            f"{locate(row)}: the end {clock.format(float(last[row]))} lies before the start "
-            f"{clock.format(float(first[row]))}; expected the same or a later time."
-        )
-    length = last - first + 1
-    if length.sum(dtype=np.float64) > MOST_FACTS:
-        raise DataError(
-            f"{locate(0)}: facts with a start and an end become one fact for each {clock.unit} they hold, here "
-            f"{length.sum(dtype=np.float64):,.0f} and more than {MOST_FACTS:,}. Take a coarser unit, such as 'year'."
-        )
-    rows = np.repeat(np.arange(len(first)), length)
-    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(length) - length - first, length)
+def _name(zone: tzinfo) -> str:
+    return f"{'UTC' if zone is UTC else zone} (--timezone)"

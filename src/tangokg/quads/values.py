@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tangokg.errors import check_types
 from tangokg.quads.clock import Clock
+from tangokg.quads.units import lone
 from tangokg.quads.vocabulary import Vocabulary
 
 Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quadruples:
-    """Facts (s, r, o, t) as four equally long int64 columns; ``t`` counts steps of ``clock``."""
+    """Facts (s, r, o, t) as four equally long int64 columns; ``t`` counts steps of ``clock``.
+
+    ``exact`` is the moment of each fact within its step, in the same unit, t <= exact < t + 1; None where no fact says
+    more than its step. Models count steps; people are shown moments.
+    """
 
     s: Ids
     r: Ids
@@ -24,6 +32,8 @@ class Quadruples:
     t: Ids
     vocab: Vocabulary
     clock: Clock
+    exact: Floats | None = None
+    notes: tuple[str, ...] = ()  # what reading found or decided, for people
 
     def __len__(self) -> int:
         return len(self.t)
@@ -35,17 +45,46 @@ class Quadruples:
 
     def select(self, rows: NDArray[np.bool_] | Ids | slice) -> Quadruples:
         """The facts at ``rows`` (a mask or positions), with the same names and clock."""
-        return replace(self, s=self.s[rows], r=self.r[rows], o=self.o[rows], t=self.t[rows])
+        exact = None if self.exact is None else self.exact[rows]
+        return replace(self, s=self.s[rows], r=self.r[rows], o=self.o[rows], t=self.t[rows], exact=exact)
+
+    @property
+    def usual(self) -> Quadruples:
+        """Without the facts that stand alone, decades from the rest: what says where the data begin and end."""
+        alone = lone(self.t, self.clock)
+        return self.select(~alone) if alone.any() else self
+
+    @property
+    def moments(self) -> Floats:
+        """The moment of each fact, in steps with fractions: ``exact``, or ``t`` where nothing more is known."""
+        return self.t.astype(np.float64) if self.exact is None else self.exact
 
     def before(self, t: float) -> Quadruples:
         """The facts with a time below ``t``."""
         return self.select(self.t < t)
 
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with the columns subject, relation, object and time."""
+        from tangokg.quads.showing import fact_columns, to_frame
+
+        return to_frame(fact_columns(self))
+
+    def _repr_html_(self) -> str:
+        from tangokg.quads.showing import facts_html
+
+        return facts_html(self)
+
     def split(self, train: float = 0.8, valid: float = 0.1, *, name: str = "events") -> Dataset:
         """Three parts in time order, by share of the facts: see :func:`tangokg.quads.splits.split`."""
         from tangokg.quads.splits import split
 
+        check_types("split", ("train", train, (int, float)), ("valid", valid, (int, float)), ("name", name, (str,)))
         return split(self, train, valid, name=name)
+
+
+def exact_or_none(exact: Floats, t: Ids) -> Floats | None:
+    """``exact``, or None where it says no more than ``t``."""
+    return None if np.array_equal(exact, t) else exact
 
 
 def in_time_order(facts: Quadruples) -> Quadruples:
@@ -59,7 +98,9 @@ def concatenate(parts: list[Quadruples]) -> Quadruples:
     """All facts of ``parts`` one after the other; names and clock are those of the last part."""
     last = parts[-1]
     s, r, o, t = (np.concatenate([getattr(part, column) for part in parts]) for column in "srot")
-    return replace(last, s=s, r=r, o=o, t=t)
+    timed = any(part.exact is not None for part in parts)
+    exact = np.concatenate([part.moments for part in parts]) if timed else None
+    return replace(last, s=s, r=r, o=o, t=t, exact=exact)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,6 +118,7 @@ class Dataset:
     notes: tuple[str, ...] = field(default=())  # what reading found odd, for people
     before: Quadruples | None = None
     after: Quadruples | None = None
+    files: Mapping[str, str] = field(default_factory=dict)  # the sha256 of each file that was read, unpacked
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, {', '.join(f'{name} {len(part):,}' for name, part in self.parts.items())})"
@@ -111,6 +153,17 @@ class Dataset:
     def past(self) -> Quadruples:
         """What is known when validation begins: the training part, and what lies before it."""
         return self.train if self.before is None else concatenate([self.before, self.train])
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with the columns subject, relation, object, time and part."""
+        from tangokg.quads.showing import dataset_columns, to_frame
+
+        return to_frame(dataset_columns(self))
+
+    def _repr_html_(self) -> str:
+        from tangokg.quads.showing import dataset_html
+
+        return dataset_html(self)
 
     def with_vocab(self, vocab: Vocabulary) -> Dataset:
         """The same facts under a vocabulary that was extended."""

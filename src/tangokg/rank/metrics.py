@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from tangokg.errors import ConfigError, nearest, offer
+from tangokg.quads.showing import html_table, to_frame
 from tangokg.rank.ranks import Ranks
 
 HITS = (1, 3, 10)
@@ -44,6 +46,7 @@ class Metrics:
     answer: Tensor
     t: Tensor
     num_relations: int
+    relations: tuple[str, ...] = ()  # their names, where they are known
     not_comparable: str = ""  # why: the weights depend on what they are judged by; "": they do not
 
     @property
@@ -57,19 +60,46 @@ class Metrics:
 
     def __getitem__(self, filter_name: str) -> Summary:
         """Figures of all queries: ``metrics["time-aware"].mrr``."""
+        self._check(filter_name)
         return _summaries(self.ranks[filter_name].realistic, torch.zeros_like(self.r))[0]
 
-    def by_relation(self, filter_name: str, direction: Direction = "both") -> dict[int, Summary]:
-        """Relation id (below R) -> figures of its queries for objects, for subjects, or of both together."""
+    def by_relation(self, filter_name: str, direction: Direction = "both") -> dict[Any, Summary]:
+        """Relation -> figures of its queries for objects, for subjects, or of both together.
+
+        The key is the name, or the id (below R) where names are not known.
+        """
+        self._check(filter_name)
+        if direction not in get_args(Direction):
+            raise ConfigError(f"direction {direction!r} found; expected one of {', '.join(get_args(Direction))}.")
         rank, relation = self.ranks[filter_name].realistic, self.r % self.num_relations
         if direction != "both":
             rows = (self.r < self.num_relations) == (direction == "object")
             rank, relation = rank[rows], relation[rows]
-        return {int(r): summary for r, summary in _summaries(rank, relation).items()}
+        found = {int(r): summary for r, summary in _summaries(rank, relation).items()}
+        return {self.relations[r] if self.relations else r: summary for r, summary in found.items()}
 
     def by_time(self, filter_name: str) -> dict[float, Summary]:
         """Time of a snapshot -> figures of the queries asked at it."""
+        self._check(filter_name)
         return _summaries(self.ranks[filter_name].realistic, self.t)
+
+    def _check(self, filter_name: str) -> None:
+        if filter_name not in self.ranks:
+            known = ", ".join(self.ranks)
+            raise ConfigError(
+                f"unknown filter {filter_name!r}.{offer(nearest(str(filter_name), self.ranks))} Known: {known}."
+            )
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a row for each filter: MRR and Hits@k in per cent, and the number of queries."""
+        return to_frame(self._rows())
+
+    def _repr_html_(self) -> str:
+        rows = [[f"{v:.2f}" if isinstance(v, float) else v for v in row.values()] for row in self._rows()]
+        return html_table("in per cent", list(self._rows()[0]), rows)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [{"filter": name, **self[name].to_dict(), "queries": self.queries} for name in self.ranks]
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Filter -> ``mrr``, ``hits@1``, ``hits@3``, ``hits@10``, as the files in ``results/`` hold them."""

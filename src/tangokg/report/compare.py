@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tangokg.quads.showing import html_table, to_frame
 from tangokg.rank.metrics import Metrics, Summary
 from tangokg.rank.significance import FLIPS, RESAMPLES, Paired, interval, paired, resampled_means
 from tangokg.report.figures import COLOURS, write_figure
@@ -59,6 +60,21 @@ class Comparison:
         test = names | asdict(self.test) | {"flips": FLIPS} if self.test else None
         about = {"filter": FILTER, "queries": self.rows[0].figures.queries, "resamples": RESAMPLES}
         return about | {"models": [row.to_dict() for row in self.rows], "paired": test}
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a row for each model, the best first; ``df.attrs`` has the test of the first two."""
+        found = self.to_dict()
+        frame = to_frame(found.pop("models"))
+        frame.attrs = found
+        return frame
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [row.name, *(f"{v:.2f}" for v in row.figures.to_dict().values()), f"{row.low:.2f} to {row.high:.2f}"]
+            for row in self.rows
+        ]
+        headings = ("model", *self.rows[0].figures.to_dict(), "95 % interval of the MRR")
+        return html_table(f"{FILTER}, in per cent", headings, rows)
 
 
 def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:

@@ -18,7 +18,9 @@ from tangokg.reproduce.presets import (
     MEASURED,
     SETS,
     THINNED,
+    UNNORMALISED,
     WINDOWS,
+    WITHOUT_LENGTH,
     best_decoder,
     differences_measured,
     experiments,
@@ -26,13 +28,16 @@ from tangokg.reproduce.presets import (
 
 RUN = "our run"  # of a baseline
 FORMS = {  # whose number, and how its presets begin
+    "as printed": "printed",
     "paper form": "paper",
     "ours": "tango",
     "authors' form": "authors",
     RUN: "baseline",
 }
+MAIN_FORMS = ("paper form", "ours")
 FIGURES = ("mrr", "hits@1", "hits@3", "hits@10")
 WITHOUT = " without transition"
+AS_IT_IS = "as it is"
 
 
 @dataclass(frozen=True)
@@ -176,7 +181,8 @@ def _dynamics(table: str) -> Iterator[Cell]:
     """The same weights asked without dynamics and with other graphs; trained so; and trained with other times."""
     for name in MEASURED:
         decoder = best_decoder(name)
-        for form, begin in list(FORMS.items())[:2]:
+        for form in MAIN_FORMS:
+            begin = FORMS[form]
             row, place = f"{name}, {DECODERS[decoder]}", ("test", "time-aware")
             whole = f"{begin}-{decoder}/{name}"
             yield Cell(table, row, "as it is", form, "mrr", whole, place)
@@ -214,12 +220,16 @@ def _multi_step(table: str) -> Iterator[Cell]:
 
 
 def _differences(table: str) -> Iterator[Cell]:
-    """The paper form as it is, and each difference by itself."""
-    rows = {"as it is": ""} | {found.about: f"-{name}" for name, found in differences_measured().items()}
-    for row, variant in rows.items():
+    """The paper form as it is, and each difference by itself; two sets more for the length of the states."""
+    rows = {AS_IT_IS: f"paper-tucker/{DIFFERENCES_ON}"}
+    rows |= {found.about: f"paper-tucker-{name}/{DIFFERENCES_ON}" for name, found in differences_measured().items()}
+    for data in UNNORMALISED:
+        preset = f"paper-{best_decoder(data)}"
+        rows[f"{AS_IT_IS}, {data}"] = f"{preset}/{data}"
+        rows[f"states of any length, {data}"] = f"{preset}-{WITHOUT_LENGTH}/{data}"
+    for row, config in rows.items():
         for part in ("valid", "test"):
             column = {"valid": "validation", "test": "test"}[part]
-            config = f"paper-tucker{variant}/{DIFFERENCES_ON}"
             yield Cell(table, row, column, "paper form", "mrr", config, (part, "time-aware"))
 
 
@@ -242,7 +252,7 @@ BEYOND = {
         _dynamics,
     ),
     "differences": (
-        f"Differences from the text, one at a time: time-aware MRR on {DIFFERENCES_ON} with TuckER",
+        "Differences from the text, one at a time: time-aware MRR",
         _differences,
     ),
     "distance": ("How far the state travels within a window", _distance),

@@ -6,24 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tangokg.reproduce.cells import WITHOUT, Cell, find_table
+from tangokg.reproduce.cells import WITHOUT, find_table
 from tangokg.reproduce.presets import (
-    BASELINES,
     DECODERS,
     MEASURED,
     STEP_TIME,
     THINNED,
-    TIME_SCALE,
     WINDOWS,
-    best_decoder,
-    experiments,
     paper_settings,
     paper_step_time,
 )
 from tangokg.reproduce.store import Results, Value, at
 
 OPEN = "not measured yet"
-REMEASURED = {"ICEWS14s": 36.8}  # of TANGO, by others, on a set that is not in the paper
 COUNTING = "baseline-recurrency/"
 NOISE = 0.3  # points of MRR: a smaller difference says nothing with one seed
 Groups = Mapping[str, Any]  # of snapshots, as measured by change
@@ -166,7 +161,7 @@ CLAIMS = (
 )
 
 
-def _counted(number: int, one: str) -> str:
+def counted(number: int, one: str) -> str:
     return f"{number} {one}" + "s" * (number != 1)
 
 
@@ -184,7 +179,7 @@ def dynamics(results: Results) -> str:
         left += [f"{form} on {data}" for data in MEASURED if data not in gains]
         if gains:
             helped, hurt = (sum(sign * gain > NOISE for gain in gains.values()) for sign in (1, -1))
-            told = f"in {name} {_listed(gains)}, so that they help on {helped} of {_counted(len(gains), 'set')}"
+            told = f"in {name} {_listed(gains)}, so that they help on {helped} of {counted(len(gains), 'set')}"
             told += f" and hurt on {hurt}" if hurt else ""
             at_first, of_graphs = _added(results, form, short, without), _added(results, form, "as it is", graphs)
             if at_first:
@@ -214,54 +209,3 @@ def _added(results: Results, form: str, column: str, than: str) -> dict[str, flo
         if pair[0] and pair[1]:
             found[data] = pair[0].mean - pair[1].mean
     return found
-
-
-def goals(results: Results) -> list[tuple[str, ...]]:
-    """Each set: what our best paper-form preset by validation departs in, the paper's best, ours, whether it reaches
-    that, the same with the paper's gradient, and the others."""
-    rows: list[tuple[str, ...]] = []
-    for data in MEASURED:
-        table = find_table("main")
-        printed = table.paper.values if table.paper else {}
-        of_set = [float(p.value) for (_, column, metric), p in printed.items() if (column, metric) == (data, "mrr")]
-        best = max(of_set) if of_set else REMEASURED[data]
-        models = {model: value(results, "main", row=model, column=data) for model in ("TANGO-TuckER", "TANGO-DistMult")}
-        there = {model: found for model, found in models.items() if found}
-        if not there:
-            open_with = fill_with(f"paper-{best_decoder(data)}/{data}")
-            rows.append((data, "", f"{best:.2f}", OPEN, open_with, "", *_others(results, data)))
-            continue
-        valid = {model: value(results, "validation", row=model, column=data) for model in there}
-        model = max((found.mean if found else 0.0, model) for model, found in valid.items())[1]
-        found = there[model]
-        around = "" if found.spread is None else f" ± {found.spread:.2f}"
-        reached = "reached" if found.mean >= best else "**missed**"
-        ours = f"{found.mean:.2f}{around} ({model}, {_counted(found.seeds, 'seed')})"
-        preset = next(f"paper-{decoder}" for decoder, row in DECODERS.items() if row == model)
-        departures, with_irdm = _form(results, preset, data)
-        rows.append((data, departures, f"{best:.2f}", ours, reached, with_irdm, *_others(results, data)))
-    return rows
-
-
-def _form(results: Results, preset: str, data: str) -> tuple[str, str]:
-    """What a preset departs in, and what the interpolated reverse gradient gives in its place."""
-    name = f"{preset}-irdm/{data}"
-    mrr = results.value(Cell("main", "", data, "paper form", "mrr", name, ("test", "time-aware")))
-    experiment = experiments()[f"{preset}/{data}"]
-    scale = f"{TIME_SCALE} (a step of {experiment.settings['step_time']:g} for {paper_step_time(data):.1g})"
-    named = [scale if departure == TIME_SCALE else departure for departure in experiment.departures]
-    return ", ".join(named), f"{mrr.mean:.2f}" if mrr else ""
-
-
-def _others(results: Results, data: str) -> tuple[str, str]:
-    """Of our runs of baselines on a set the one with the best validation MRR, and the recurrency baseline."""
-
-    def figures(model: str) -> tuple[float, float] | None:
-        found = results.of(f"baseline-{model}/{data}")
-        return (found[0]["valid"]["time-aware"]["mrr"], found[0]["test"]["time-aware"]["mrr"]) if found else None
-
-    known = {row: figures(model) for row, model in BASELINES.items()}
-    there = {row: found for row, found in known.items() if found}
-    row = max(there, key=lambda row: there[row][0], default="")
-    counted = figures("recurrency")
-    return f"{there[row][1]:.2f} ({row})" if row else "", f"{counted[1]:.2f}" if counted else ""

@@ -19,8 +19,8 @@ from tangokg.forecast import Forecaster
 from tangokg.models.tango import Tango
 from tangokg.rank import Metrics, distance_travelled, horizon, inductive, multi_step
 from tangokg.report import read_log
+from tangokg.reproduce.checks import SCHEMA
 from tangokg.reproduce.presets import ABLATIONS
-from tangokg.reproduce.store import SCHEMA
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import windows_at
 from tangokg.train import RunFolder, build_model

@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # matplotlib takes a while to import
     from matplotlib.figure import Figure
 
 PAPER, OTHER = "#777777", "#bbbbbb"  # the paper's TANGO, and its baselines
-COLOURS = {"paper form": "#0b5394", "ours": "#c27800", RUN: "#6a9a3a"}
-MARKERS = {"paper form": "o", "ours": "s", RUN: "^"}
+COLOURS = {"as printed": "#7f4f8f", "paper form": "#0b5394", "ours": "#c27800", RUN: "#6a9a3a"}
+MARKERS = {"as printed": "v", "paper form": "o", "ours": "s", RUN: "^"}
 GROUPS = {"larger changes": "half of the snapshots, with the larger transition norm", "all": "all snapshots"}
 SUFFIXES = (".png", ".svg")
 

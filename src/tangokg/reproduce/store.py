@@ -11,14 +11,10 @@ from typing import Any
 
 from tangokg.errors import DataError
 from tangokg.reproduce.cells import Cell
+from tangokg.reproduce.checks import AGAIN, SCHEMA, check
 from tangokg.reproduce.presets import Experiment, experiments
 from tangokg.train import make_config
 from tangokg.train.checkpoint import write_atomically
-
-SCHEMA = 1  # of a result with a preset; files of `tango train` have no schema, and the same keys
-KEYS = ("model", "dataset", "seed", "config", "test", "queries", "epochs", "train_seconds", "device", "versions")
-FILTERS = ("raw", "time-aware", "time-unaware")
-AGAIN = "Take it away, and fill its cells again with `tango reproduce --run`."
 
 Result = Mapping[str, Any]
 
@@ -38,16 +34,23 @@ class Results:
     def __init__(self) -> None:
         self.found: dict[str, dict[int, Result]] = {}
         self.stale: dict[str, str] = {}  # name of the file -> what differs
+        self._queries: dict[str, Mapping[str, int]] = {}  # data set -> how many, as its first result has them
 
     def add(self, name: str, result: Result, where: str) -> None:
         """Take a result of the experiment ``name`` up, or set it aside with the reason."""
         experiment = experiments().get(name)
         if experiment is None:
             self.stale[where] = f"there is no preset {name}"
-        elif differs := differences(experiment, result):
+        elif differs := differences(experiment, result) or self._other_queries(result):
             self.stale[where] = differs
         else:
             self.found.setdefault(name, {})[result["seed"]] = result
+
+    def _other_queries(self, result: Result) -> str:
+        """All results of a set answer the same queries; "" where this one does."""
+        usual = self._queries.setdefault(result["dataset"], result["queries"])
+        other = {part: n for part, n in usual.items() if result["queries"].get(part, n) != n}
+        return ", ".join(f"{result['queries'][part]:,} {part} queries instead of {n:,}" for part, n in other.items())
 
     def of(self, config: str) -> list[Result]:
         """The results of an experiment, in the order of their seeds."""
@@ -125,23 +128,6 @@ def _load(path: Path) -> Any:
         raise DataError(f"{path}: damaged, not JSON ({error}). {AGAIN}") from None
 
 
-def check(found: Any, where: str) -> dict[str, Any]:
-    """A result with all its keys and figures, or an error."""
-    if not isinstance(found, dict):
-        raise DataError(f"{where}: expected a result with {', '.join(KEYS)}, found {type(found).__name__}. {AGAIN}")
-    if (schema := found.get("schema", SCHEMA)) != SCHEMA:
-        raise DataError(f"{where}: a result of form {schema!r}; this version reads form {SCHEMA}. {AGAIN}")
-    if missing := [key for key in KEYS if key not in found]:
-        raise DataError(f"{where}: a result of an older form, without {', '.join(missing)}. {AGAIN}")
-    if found.get("not_comparable"):
-        raise DataError(f"{where}: not comparable, so not kept: {found['not_comparable']}.")
-    for part in ("valid", "test"):
-        figures = [at(found, part, name, "mrr") for name in FILTERS] if part in found else []
-        if not all(isinstance(mrr, int | float) and 0 <= mrr <= 100 for mrr in figures):
-            raise DataError(f"{where}: damaged: [{part}] has no MRR between 0 and 100 for each filter. {AGAIN}")
-    return found
-
-
 def place_of(folder: Path, config: str, seed: int) -> Path:
     """Where a result is kept."""
     return folder / config / f"{seed}.json"
@@ -179,17 +165,17 @@ def unpack(path: Path) -> list[dict[str, Any]]:
     found = _load(path)
     if not isinstance(found, dict) or not isinstance(found.get("results"), list):
         raise DataError(f"{path}: expected a file of `tango reproduce --run --out`, with a list of results.")
-    results = [check(result, f"{path}, result {number}") for number, result in enumerate(found["results"], 1)]
-    for number, result in enumerate(results, 1):
-        if not {result.get("preset"), result["dataset"]} <= _known_names():
-            raise DataError(
-                f"{path}, result {number}: preset {result.get('preset')!r} on {result['dataset']!r} is unknown. {AGAIN}"
-            )
-    return results
-
-
-def _known_names() -> set[Any]:
-    return {name for experiment in experiments().values() for name in (experiment.preset, experiment.data)}
+    seen: set[tuple[str, int]] = set()
+    for number, result in enumerate(found["results"], 1):
+        where = f"{path}, result {number}"
+        name = f"{check(result, where).get('preset')}/{result['dataset']}"
+        if name not in experiments():
+            known = f"preset {result.get('preset')!r} on {result['dataset']!r} is unknown"
+            raise DataError(f"{where}: {known}. {AGAIN}")
+        if (name, result["seed"]) in seen:
+            raise DataError(f"{where}: seed {result['seed']} of {name} stands there twice. {AGAIN}")
+        seen.add((name, result["seed"]))
+    return list(found["results"])
 
 
 def merge(path: Path, folder: Path) -> tuple[list[Path], list[Path]]:

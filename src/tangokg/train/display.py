@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from types import TracebackType
 
 from rich.console import Console
@@ -10,6 +11,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from tangokg.train import checkpoint
 from tangokg.train.settings import TrainSettings
 from tangokg.train.stopping import why_ended
+
+logger = logging.getLogger("tangokg")  # hears of each epoch as well
 
 
 class Display:
@@ -59,10 +62,9 @@ class Display:
         row = progress.log[-1]
         mrr = f"  valid MRR {row['valid_mrr']:.2f}" if "valid_mrr" in row else ""
         best = "  best so far" if progress.best_epoch == progress.epoch and mrr else ""
-        self.console.print(
-            f"epoch {progress.epoch:3d}/{settings.epochs}  loss {row['loss']:.4f}{mrr}  {row['seconds']:.0f} s{best}",
-            highlight=False,
-        )
+        line = f"epoch {progress.epoch:3d}/{settings.epochs}  loss {row['loss']:.4f}{mrr}  {row['seconds']:.0f} s{best}"
+        logger.info(line)
+        self.console.print(line, highlight=False)
 
     def say(self, text: str) -> None:
         """Print a line."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def everything(dataset: Dataset) -> Dataset:
     nothing = dataset.test.select(slice(0))
     whole = concatenate([part for part in (dataset.valid, dataset.test, dataset.train) if len(part)])
     order = np.argsort(whole.t, kind="stable")
-    return Dataset(whole.select(order), nothing, nothing, dataset.name, dataset.notes, dataset.before, dataset.after)
+    return replace(dataset, train=whole.select(order), valid=nothing, test=nothing)
 
 
 def seen_before(before: Exposure, dataset: Dataset) -> str:

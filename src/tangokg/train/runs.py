@@ -6,7 +6,7 @@ import json
 import math
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +93,11 @@ class RunFolder:
     ) -> None:
         """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
         beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
-        clock = {"unit": dataset.clock.unit, "origin": dataset.clock.origin, "step": dataset.clock.step}
         data: dict[str, Any] = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
+        data["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
         if exposure is not None and exposure.seen:
             data |= {"seen": exposure.seen, "until": exposure.until}
-        tables = config.to_tables() | {"clock": clock, "data": data}
+        tables = config.to_tables() | {"clock": dataset.clock.to_dict(), "data": data}
         try:
             beside.checkpoint.parent.mkdir(parents=True)
             dataset.vocab.save(beside.path / "vocab")
@@ -177,7 +177,13 @@ class RunFolder:
         except TypeError as error:
             raise RunError(f"{self.path / 'config.toml'}: [clock] is not of this form ({error}).") from None
         vocab = Vocabulary.load(self.path / "vocab")
-        return _read_facts(self.path / "history.parquet", vocab, clock, tables.get("data", {}).get("name", "events"))
+        data = tables.get("data", {})
+        found = _read_facts(self.path / "history.parquet", vocab, clock, data.get("name", "events"))
+        lines = data.get("files", [])
+        if not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
+            raise RunError(f"{self.path / 'config.toml'}: [data] files is {lines!r:.60}, expected sums with names.")
+        sums = (line.partition(" ") for line in lines)
+        return replace(found, files={name: sum_ for sum_, _, name in sums})
 
     def load(self) -> tuple[Model, Dataset, RunConfig]:
         """The trained model with its data and config; damaged files are errors that name them."""
@@ -213,6 +219,19 @@ class RunFolder:
             raise RunError(f"{self.path}: not a run folder, so --overwrite does not delete it. Choose another --out.")
         shutil.rmtree(self.path)
 
+    def keep_facts(self, dataset: Dataset) -> None:
+        """Facts observed since training, with their names: a kill in between leaves names without facts, no harm."""
+        new = self.path / f".vocab.new-{os.getpid()}"
+        try:
+            dataset.vocab.save(new)
+            for file in sorted(new.iterdir()):
+                os.replace(file, self.path / "vocab" / file.name)
+            write_atomically(self.path / "history.parquet", _facts_file(dataset))
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}.") from None
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
     def _tables(self) -> dict[str, Any]:
         tables = read_toml(self.path / "config.toml")
         if tables.get("schema") != SCHEMA:
@@ -239,8 +258,9 @@ def _facts_file(dataset: Dataset) -> bytes:
     facts = dataset.facts
     columns = {c: getattr(facts, c) for c in "srot"}
     part = np.concatenate([np.full(len(part), PARTS.index(name), np.int8) for name, part in dataset.parts.items()])
+    exact = {} if facts.exact is None else {"exact": facts.exact}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns | {"part": part}), sink)
+    pq.write_table(pa.table(columns | {"part": part} | exact), sink)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
@@ -248,9 +268,13 @@ def _read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Datas
     try:
         table = pq.read_table(path)
         s, r, o, t, part = (table.column(c).to_numpy().astype(np.int64) for c in ("s", "r", "o", "t", "part"))
+        timed = "exact" in table.column_names  # not in runs of older versions, nor where all facts lie on steps
+        exact = table.column("exact").to_numpy().astype(np.float64) if timed else None
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path}: damaged or not of this form ({error}).") from None
-    facts = Quadruples(s, r, o, t, vocab, clock)
+    if exact is not None and not ((t <= exact) & (exact < t + 1)).all():
+        raise RunError(f"{path}: a moment lies outside the step of its fact; the run folder is damaged.")
+    facts = Quadruples(s, r, o, t, vocab, clock, exact)
     sizes = (("a subject", facts.s, vocab.num_entities), ("an object", facts.o, vocab.num_entities))
     for kind, ids, size in (*sizes, ("a relation", facts.r, vocab.num_relations)):
         if len(ids) and not 0 <= ids.min() <= ids.max() < size:

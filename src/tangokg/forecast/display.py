@@ -1,0 +1,33 @@
+"""A forecast as a data frame and in a notebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tangokg.quads.showing import html_table, to_frame
+
+
+class Shown:
+    """For a value whose ``to_dict`` has ``answers``: a row for each, with whatever an answer has."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """The answers as a pandas DataFrame, the likeliest first; ``df.attrs`` has the question."""
+        found = self.to_dict()
+        frame = to_frame(found.pop("answers"))
+        frame.attrs = found
+        return frame
+
+    def _repr_html_(self) -> str:
+        found = self.to_dict()
+        rows = [list(map(_cell, answer.values())) for answer in found["answers"]]
+        headings = list(found["answers"][0]) if rows else []
+        title = f"({found['subject']}, {found['relation']}, {found['object']}) at {found['at']}"
+        return html_table(title, headings, rows)
+
+
+def _cell(value: object) -> str:
+    return f"{value:.1%}" if isinstance(value, float) else "" if value is None else str(value)

@@ -1,0 +1,45 @@
+"""How far a question lies ahead, against what was measured."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from tangokg.quads.values import Dataset, Quadruples
+
+logger = logging.getLogger("tangokg")
+
+
+def measured_horizon(dataset: Dataset, facts: Quadruples) -> float:
+    """The longest gap, in steps, that the single-step evaluation bridges: before a time of the test part, else of
+    validation, else of training."""
+    times = np.unique(facts.t)
+    part = next((p for p in (dataset.test, dataset.valid, dataset.train) if len(p)), dataset.train)
+    own = np.flatnonzero(np.isin(times, part.t))
+    gaps = [times[i] - times[i - 1] for i in own if i > 0]
+    return float(max(gaps, default=1))
+
+
+def tell_far(dataset: Dataset, facts: Quadruples, times: Sequence[float]) -> str:
+    """Warn where questions lie further ahead than anything that was measured; returns what was said."""
+    facts = facts.usual
+    last = float(facts.t.max())
+    if max(times, default=last) - last <= 1:  # every evaluation bridges one step
+        return ""
+    most = measured_horizon(dataset, facts)
+    ahead = [t - last for t in times if t - last > most]
+    if not ahead:
+        return ""
+    unit = facts.clock.unit
+    which = "the question lies" if len(times) == 1 else f"{len(ahead)} of {len(times)} questions lie up to"
+    far, span = max(ahead), last - float(facts.t.min())
+    measure = f"`tango evaluate RUN --horizon {round(far)}` measures it"
+    text = (
+        f"{which} {far:,.4g} {unit}s after the last fact ({facts.clock.format(last)}), and the figures of this run are "
+        f"for {most:,.4g} at most: how good an answer is so far ahead is not known. "
+        f"{measure if far < span else 'All data together are too short to measure it'}."
+    )
+    logger.warning(text)
+    return text

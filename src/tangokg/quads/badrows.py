@@ -1,0 +1,75 @@
+"""Rows that cannot be used: all are counted, the first few are told, and on request reading goes on without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tangokg.errors import DataError
+
+SHOWN = 5  # bad rows that a message tells
+REMEDY = "--skip-bad (in Python skip_bad=True)"
+
+_LINE = re.compile(r":([0-9]+): ")
+
+Bools = NDArray[np.bool_]
+Locate = Callable[[int], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Rows with one kind of fault; ``describe`` says what is wrong with a row of these."""
+
+    rows: NDArray[np.int64]
+    describe: Callable[[int], str]
+
+    @classmethod
+    def where(cls, mask: Bools, describe: Callable[[int], str]) -> list[Problem]:
+        """The problem of the rows in ``mask``; nothing where there are none."""
+        rows = np.flatnonzero(mask)
+        return [cls(rows, describe)] if len(rows) else []
+
+
+def good_rows(problems: Sequence[Problem], total: int) -> Bools:
+    """Which of ``total`` rows have no problem."""
+    good = np.ones(total, bool)
+    for problem in problems:
+        good[problem.rows] = False
+    return good
+
+
+def first_reports(problems: Sequence[Problem], locate: Locate) -> list[str]:
+    """Where and what: the first rows with a problem, each once, in the order of the table."""
+    found: dict[int, str] = {}
+    heads = [(int(row), k) for k, problem in enumerate(problems) for row in problem.rows[:SHOWN]]
+    for row, k in nsmallest(SHOWN * max(1, len(problems)), heads):
+        if row not in found and len(found) < SHOWN:
+            found[row] = f"{locate(row)}: {problems[k].describe(row)}"
+    return list(found.values())
+
+
+def refusal(reports: Sequence[str], count: int, total: int, remedy: str = REMEDY, rows: str = "rows") -> DataError:
+    """The error that tells ``count`` bad rows of ``total``, by the ``reports`` of the first."""
+    if count == 1:
+        return DataError(f"{reports[0]} To go on without it: {remedy}." if total > 1 else reports[0])
+    listed = "".join(f"\n  {report}" for report in reports[:SHOWN])
+    more = "\n  ..." if count > len(reports[:SHOWN]) else ""
+    without = f", or go on without them: {remedy}" if count < total else ""
+    return DataError(f"{count:,} of {total:,} {rows} cannot be used:{listed}{more}\nCorrect them{without}.")
+
+
+def in_line_order(reports: Sequence[str]) -> list[str]:
+    """Reports sorted by the line that they name."""
+    return sorted(reports, key=lambda report: int(found[1]) if (found := _LINE.search(report)) else 0)
+
+
+def omission(reports: Sequence[str], count: int, total: int) -> str:
+    """The note that ``count`` bad rows of ``total`` were left out."""
+    return (
+        f"{count:,} of {total:,} rows {'was' if count == 1 else 'were'} left out (--skip-bad), the first: {reports[0]}"
+    )

@@ -1,0 +1,32 @@
+"""Dates in other forms than ISO: read by a pattern that is given, or guessed to be offered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+PATTERNS = tuple(
+    day + clock
+    for day in (
+        "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %B %Y", "%d %b %Y", "%d-%b-%Y",
+        "%B %d, %Y", "%b %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y",
+    )
+    for clock in ("", " %H:%M", " %H:%M:%S", " %I:%M:%S %p")
+)  # fmt: skip
+LOOK = 200  # distinct texts by which a pattern is guessed
+
+
+def parse_format(text: str, pattern: str) -> datetime | None:
+    """The moment that ``text`` is by a pattern of ``strptime``; None where it does not fit."""
+    try:
+        return datetime.strptime(text.strip(), pattern)
+    except (ValueError, OverflowError):
+        return None
+
+
+def format_hint(texts: Sequence[str]) -> str:
+    """`` Read it with --date-format '%d.%m.%Y'.``, with all the usual patterns that fit; else nothing."""
+    sample = texts[:LOOK]
+    fitting = [p for p in PATTERNS if sample and all(parse_format(text, p) for text in sample)]
+    quoted = " or ".join(repr(pattern) for pattern in fitting)
+    return f" It can be read with --date-format {quoted}." if fitting else ""

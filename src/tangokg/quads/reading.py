@@ -1,0 +1,54 @@
+"""How a table is to be read: the options that every reader of tables takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from tangokg.errors import DataError, check_types
+from tangokg.quads.zones import find_zone
+
+
+class TableKeywords(TypedDict, total=False):
+    """The fields of :class:`TableOptions`, as keyword arguments."""
+
+    columns: Mapping[str, str] | None
+    unit: str | None
+    timezone: str | None
+    date_format: str | None
+    skip_bad: bool
+    relation: str | None
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the user says of a table, where it does not speak for itself."""
+
+    columns: Mapping[str, str] | None = field(default=None)  # role -> column name
+    unit: str | None = None  # one step of time; None: by the spacing of the dates
+    timezone: str | None = None  # of the calendar, and of times without an offset; None: UTC
+    date_format: str | None = None  # a pattern of strptime, or unix, unix-ms, unix-us, unix-ns
+    skip_bad: bool = False  # leave out rows that cannot be used
+    relation: str | None = None  # the relation of all rows
+
+    def __post_init__(self) -> None:
+        check_types("read_events", ("columns", self.columns, (Mapping, None)))
+        words = ("unit", "timezone", "date_format", "relation")
+        check_types("read_events", *((name, getattr(self, name), (str, None)) for name in words))
+        find_zone(self.zone)
+        if self.relation is not None and not self.relation.strip():
+            raise DataError("the relation of all rows (--relation) is empty; expected a name.")
+        if self.date_format is not None and "%" not in self.date_format and not self.date_format.startswith("unix"):
+            raise DataError(
+                f"the date format {self.date_format!r} has no fields; expected a pattern such as '%d.%m.%Y', or unix, "
+                f"unix-ms, unix-us, unix-ns."
+            )
+
+    @property
+    def zone(self) -> str:
+        return self.timezone or "UTC"
+
+    def given(self) -> list[str]:
+        """The names of the options that were given."""
+        return [name for name in self.__dataclass_fields__ if getattr(self, name)]

@@ -1,0 +1,100 @@
+"""The unit of time that dates themselves suggest, and the rows that stand alone, far from all others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tangokg.quads.badrows import Bools
+from tangokg.quads.clock import LENGTHS, MONTHS, Clock
+from tangokg.quads.times import Moments
+from tangokg.quads.zones import find_zone, to_local
+
+FEW = 4  # distinct dates below which their spacing tells nothing
+FAR = 20  # years between lone rows and the rest
+MANY = 5  # rows at least, of which some can be lone
+LONE = 1000  # at most one in so many rows is lone, or a single one
+WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays")
+
+
+def choose_clock(moments: Moments, unit: str | None, timezone: str) -> tuple[Clock, str | None]:
+    """The clock of a column, and why it has its unit where that was left open; dates count from the first one."""
+    if not moments.dated:
+        return Clock(unit or "step"), None
+    reason = None
+    local = to_local(moments.value[~moments.missing], find_zone(timezone))
+    if unit is None:
+        near = local[~lone_times(local.astype("datetime64[D]").astype(np.int64), FAR * 365.25)]
+        unit, why = (moments.unit, "as the times are written") if moments.unit else spacing(near)
+        reason = f"one step is a {unit}: {why}; another unit is taken with --unit"
+    if unit not in LENGTHS and unit not in MONTHS:
+        return Clock(unit, origin="1970-01-01", timezone=timezone), reason  # raises: the unit does not fit dates
+    first = local.min()
+    if unit == "week":
+        day = first.astype("datetime64[D]")
+        first = day - (day.astype(np.int64) + 3) % 7  # a Monday
+    resolution = {"week": "D", "day": "D", "hour": "h", "minute": "m", "second": "s", "year": "Y"}.get(unit, "M")
+    return Clock(unit, origin=str(first.astype(f"datetime64[{resolution}]")), timezone=timezone), reason
+
+
+def spacing(local: NDArray[np.datetime64]) -> tuple[str, str]:
+    """The unit that dates are spaced by, and why."""
+    days = local.astype("datetime64[D]")
+    if ((local - days) != (local[0] - days[0])).any():
+        return "day", "there are times of day"
+    dates = distinct_counts(days.astype(np.int64))[0].astype("datetime64[D]")
+    if len(dates) < FEW:
+        return "day", f"{len(dates)} distinct dates show no spacing"
+    months = dates.astype("datetime64[M]")
+    number = months.astype(np.int64)
+    day, last = dates - months.astype("datetime64[D]"), (months + 1).astype("datetime64[D]") - 1
+    if (day == day[0]).all() or (dates == last).all():
+        which = "the last of a month" if (dates == last).all() else f"day {day[0].astype(int) + 1} of a month"
+        apart = next((unit for unit in ("year", "quarter") if (np.diff(number) % MONTHS[unit] == 0).all()), "month")
+        whole = "" if apart == "month" else f", whole {apart}s apart"
+        return apart, f"each of the {len(dates):,} dates is {which}{whole}"
+    weekday = (dates.astype(np.int64) + 3) % 7
+    if (weekday == weekday[0]).all():
+        return "week", f"all {len(dates):,} dates are {WEEKDAYS[weekday[0]]}"
+    return "day", "the dates have no other spacing"
+
+
+def distinct_counts(t: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct times in order, and how often each stands; by counting where that is faster than a sort."""
+    low, span = int(t.min()), int(t.max()) - int(t.min())
+    if span > 4 * len(t) + 1000:
+        return np.unique(t, return_counts=True)
+    counts = np.bincount(t - low)
+    filled = np.flatnonzero(counts)
+    return filled + low, counts[filled]
+
+
+def lone_times(t: NDArray[np.int64], far: float) -> Bools:
+    """Which times stand alone at either end: few of them, and ``far`` from the rest."""
+    if len(t) < MANY or int(t.max()) - int(t.min()) < far:
+        return np.zeros(len(t), bool)
+    times, counts = distinct_counts(t)
+    most = max(1, len(t) // LONE)
+    gap = np.diff(times) >= far
+    before = np.cumsum(counts)[:-1]
+    early, late = np.flatnonzero(gap & (before <= most)), np.flatnonzero(gap & (len(t) - before <= most))
+    low = times[early[-1] + 1] if len(early) else times[0]
+    high = times[late[0]] if len(late) else times[-1]
+    alone: Bools = (t < low) | (t > high)
+    return alone
+
+
+def lone(t: NDArray[np.int64], clock: Clock) -> Bools:
+    """Which facts stand alone, decades away from the rest, by their steps; none where times are plain numbers."""
+    if clock.origin is None:
+        return np.zeros(len(t), bool)
+    return lone_times(t, far_steps(clock))
+
+
+def far_steps(clock: Clock) -> float:
+    """The distance of lone rows, in steps."""
+    if clock.unit in MONTHS:
+        return FAR * 12 / MONTHS[clock.unit]
+    return FAR * timedelta(days=365.25) / LENGTHS[clock.unit]

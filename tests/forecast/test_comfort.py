@@ -1,0 +1,291 @@
+"""From Python: the API shows itself, values become data frames and HTML, and wrong arguments are our errors."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import pydoc
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tangokg as tk
+from conftest import dated, make_dataset, make_forecaster
+from tangokg.errors import TangoError
+from tangokg.quads import read_events
+from tangokg.rank import SINGLE_STEP
+from tangokg.train.display import Display
+from tangokg.train.notebook import NotebookDisplay, default_display, in_notebook
+
+EVIL = "<script>alert(1)</script>\x1b[2J"
+
+
+def frame(days: int = 30) -> pd.DataFrame:
+    rows = [("Ann", "calls", "Bob", day) for day in range(days)] + [("Bob", "visits", EVIL, day) for day in range(days)]
+    table = pd.DataFrame(rows, columns=["who", "does", "whom", "day"])
+    return table.assign(day=pd.Timestamp("2024-01-01") + pd.to_timedelta(table["day"], unit="D"))
+
+
+COLUMNS = {"subject": "who", "relation": "does", "object": "whom", "time": "day"}
+
+
+def test_the_api_shows_itself() -> None:
+    assert set(tk.__all__) <= set(dir(tk))
+    assert all(getattr(tk, name) is not None for name in dir(tk))
+    shown = pydoc.render_doc(tk)
+    assert all(name in shown for name in ("fit", "forecast", "compare", "read_events", "plot"))
+
+
+def test_tune_is_a_function_whatever_was_imported_first() -> None:
+    first = tk.tune
+    from tangokg.tune import Search
+
+    assert Search is not None
+    assert callable(first)
+    assert callable(tk.tune)
+    assert "trials" in inspect.signature(tk.tune).parameters
+
+
+def test_a_data_frame_is_read_with_named_columns_and_unit() -> None:
+    forecaster = tk.fit(frame(), "recurrence", unit="week", columns=COLUMNS, verbose=False)
+    assert forecaster.dataset.clock.unit == "week"
+    assert forecaster.forecast("Ann", "calls").answers[0].name == "Bob"
+    with pytest.raises(TangoError, match="read already"):
+        tk.fit(make_dataset(1), "recurrence", unit="week")
+
+
+def test_values_become_data_frames() -> None:
+    dataset = dated(make_dataset(1))
+    facts = dataset.train
+    table = facts.to_pandas()
+    assert list(table) == ["subject", "relation", "object", "time"]
+    assert len(table) == len(facts)
+    again = read_events(table).to_pandas()
+    assert sorted(again.itertuples(index=False)) == sorted(table.itertuples(index=False))
+    whole = dataset.to_pandas()
+    assert whole["part"].value_counts().to_dict() == {name: len(part) for name, part in dataset.parts.items()}
+    forecaster = make_forecaster("recurrence", dataset)
+    answer = forecaster.forecast("e1", "r1", top=3)
+    assert answer.to_pandas()["name"].tolist() == [candidate.name for candidate in answer.answers]
+    assert answer.to_pandas().attrs["subject"] == "e1"
+    metrics = forecaster.evaluate()
+    row = metrics.to_pandas().set_index("filter").loc["time-aware"]
+    assert row["mrr"] == metrics["time-aware"].mrr
+    assert row["queries"] == metrics.queries
+
+
+def test_without_pandas_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(TangoError, match="pip install pandas"):
+        make_dataset(1).to_pandas()
+
+
+def test_values_show_themselves_in_a_notebook_and_names_do_no_harm() -> None:
+    forecaster = tk.fit(frame(), "recurrence", columns=COLUMNS, verbose=False)
+    shown: list[Any] = [forecaster.forecast("Bob", "visits"), forecaster.evaluate(), forecaster.facts]
+    shown.append(forecaster.dataset)
+    for value in shown:
+        html = value._repr_html_()
+        assert "<table>" in html
+        assert "<script>" not in html
+        assert "\x1b" not in html
+    assert "&lt;script&gt;" in shown[0]._repr_html_()
+    assert "\x1b" not in str(shown[0])
+
+
+def test_figures_by_relation_have_its_name() -> None:
+    forecaster = make_forecaster("recurrence")
+    metrics = forecaster.evaluate()
+    assert set(metrics.by_relation("raw")) <= set(forecaster.facts.vocab.relations)
+    total = sum(summary.queries for summary in metrics.by_relation("raw").values())
+    assert total == metrics.queries
+
+
+def test_facts_to_evaluate_come_as_people_hold_them(tmp_path: Path) -> None:
+    dataset = dated(make_dataset(1))
+    forecaster = make_forecaster("recurrence", dataset)
+    wanted = forecaster.evaluate(dataset.test).to_dict()
+    dataset.test.to_pandas().to_csv(tmp_path / "test.csv", index=False)
+    for facts in (None, "test", dataset, dataset.test.to_pandas(), tmp_path / "test.csv", str(tmp_path / "test.csv")):
+        assert forecaster.evaluate(facts).to_dict() == wanted
+    assert forecaster.evaluate("valid").to_dict() == forecaster.evaluate(dataset.valid).to_dict()
+
+
+WRONG: dict[str, Callable[[tk.Forecaster], Any]] = {
+    "fit a number": lambda f: tk.fit(5),
+    "fit nothing": lambda f: tk.fit(None),
+    "fit a list": lambda f: tk.fit([1, 2]),
+    "a config that is a number": lambda f: tk.fit(f.dataset, 5),  # type: ignore[arg-type]
+    "an unknown model": lambda f: tk.fit(f.dataset, "tangoo"),
+    "an unknown setting": lambda f: tk.fit(f.dataset, "tango", dimm=3),
+    "a setting of another type": lambda f: tk.fit(f.dataset, "tango", dim="many"),
+    "columns that are a list": lambda f: tk.fit(f.dataset, columns=["a"]),  # type: ignore[arg-type]
+    "a unit that is a number": lambda f: tk.fit(frame(), unit=5),  # type: ignore[arg-type]
+    "an unknown unit": lambda f: tk.fit(frame(), unit="fortnight", columns=COLUMNS),
+    "a seed that is a text": lambda f: tk.fit(f.dataset, "recurrence", seed="one"),  # type: ignore[arg-type]
+    "a folder that is a number": lambda f: tk.fit(f.dataset, "recurrence", out=5),  # type: ignore[arg-type]
+    "load a number": lambda f: tk.load(5),  # type: ignore[arg-type]
+    "load on no device": lambda f: tk.load("nothing", device="gpu"),
+    "read a number": lambda f: tk.read_events(5),
+    "read nothing": lambda f: tk.read_events(None),
+    "columns that are a number": lambda f: tk.read_events(frame(), columns=5),  # type: ignore[arg-type]
+    "a time zone that is a number": lambda f: tk.fit(frame(), "recurrence", timezone=5),  # type: ignore[arg-type]
+    "a date format that is a number": lambda f: tk.read_events(frame(), date_format=5),  # type: ignore[arg-type]
+    "a relation that is a number": lambda f: tk.fit(frame(), "recurrence", relation=5),  # type: ignore[arg-type]
+    "split by a text": lambda f: f.dataset.train.split(train="most"),  # type: ignore[arg-type]
+    "forecast nothing": lambda f: f.forecast(),
+    "forecast an unknown name": lambda f: f.forecast("nobody", "r1"),
+    "forecast a number": lambda f: f.forecast(5, "r1"),  # type: ignore[arg-type]
+    "at a list": lambda f: f.forecast("e1", "r1", at=[1]),  # type: ignore[arg-type]
+    "at no date": lambda f: f.forecast("e1", "r1", at="soon"),
+    "top of a text": lambda f: f.forecast("e1", "r1", top="all"),  # type: ignore[arg-type]
+    "top of nothing": lambda f: f.forecast("e1", "r1", top=0),
+    "a table of questions that is a number": lambda f: f.forecast_table(5),
+    "observe a number": lambda f: f.observe(5),
+    "observe with an unknown option": lambda f: f.observe(frame(), colums=COLUMNS),
+    "evaluate a number": lambda f: f.evaluate(5),
+    "evaluate a part that is not there": lambda f: f.evaluate("tset"),
+    "evaluate by no protocol": lambda f: f.evaluate(protocol="multi-step"),  # type: ignore[arg-type]
+    "evaluate with an unknown option": lambda f: f.evaluate(horizon=3),
+    "an unknown filter": lambda f: f.evaluate()["time"],
+    "an unknown direction": lambda f: f.evaluate().by_relation("raw", "up"),  # type: ignore[arg-type]
+    "an unknown filter by time": lambda f: f.evaluate().by_time("time"),
+    "save to a number": lambda f: f.save(5),  # type: ignore[arg-type]
+    "compare nothing": lambda f: tk.compare(f.dataset, []),
+    "compare a number": lambda f: tk.compare(f.dataset, [5]),  # type: ignore[list-item]
+    "compare an unknown model": lambda f: tk.compare(f.dataset, ["tangoo"]),
+    "compare with an unknown setting": lambda f: tk.compare(f.dataset, ["recurrence"], dimm=3),
+    "compare on other data": lambda f: tk.compare(make_dataset(2), [f]),
+    "draw a number": lambda f: tk.plot(5, "x.png"),
+    "draw into a word": lambda f: tk.plot(f.evaluate(), "x.docx"),
+    "draw into a number": lambda f: tk.plot(f.evaluate(), 5),  # type: ignore[arg-type]
+    "draw no epochs": lambda f: tk.plot(f, "x.png"),
+    "tune a number": lambda f: tk.tune(5),
+    "tune an unknown model": lambda f: tk.tune(f.dataset, "tangoo"),
+    "tune by no preset": lambda f: tk.tune(f.dataset, preset="guess"),
+    "tune with trials of text": lambda f: tk.tune(f.dataset, trials="few"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_argument_is_our_error(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TangoError) as caught:
+        WRONG[case](make_forecaster("recurrence"))
+    assert len(str(caught.value)) > 20
+
+
+def test_models_are_compared_from_python(tmp_path: Path) -> None:
+    dataset = make_dataset(1)
+    trained = tk.fit(dataset, "frequency", verbose=False)
+    found = tk.compare(dataset, ["recurrence", trained], verbose=False)
+    table = found.to_pandas()
+    assert set(table["model"]) == {"recurrence", "frequency"}
+    assert table["mrr"].is_monotonic_decreasing
+    assert table.attrs["paired"]["first"] == table["model"][0]
+    assert "<table>" in found._repr_html_()
+    assert tk.plot(found, tmp_path / "compare.png").stat().st_size > 1000
+    kept = tk.compare(dataset, ["recurrence"], out=tmp_path / "runs", verbose=False)
+    assert tk.load(tmp_path / "runs" / "recurrence").evaluate()["time-aware"].mrr == kept.rows[0].figures.mrr
+
+
+def test_figures_are_drawn_from_python(tmp_path: Path) -> None:
+    forecaster = tk.fit(make_dataset(1), "tango-distmult", dim=4, history=2, epochs=2, verbose=False)
+    metrics = forecaster.evaluate()
+    for number, what in enumerate((forecaster, metrics, {1.0: metrics, 2.0: metrics})):
+        assert tk.plot(what, tmp_path / f"{number}.svg").read_text().startswith("<?xml")
+
+
+def test_settings_are_searched_from_python(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    dataset = make_dataset(1, snapshots=12)
+    found = tk.tune(dataset, "tango-distmult", trials=2, verbose=False, dim=4, layers=1, epochs=1, history=[1, 2])
+    assert len(found.trials) == 2
+    assert found.config.settings.dim == 4
+    assert set(found.to_pandas()["history"]) <= {1, 2}
+    assert tk.plot(found, tmp_path / "study.png").exists()
+    assert "validation MRR" in repr(found)
+    assert tk.fit(dataset, found.config, epochs=1, verbose=False).config.settings == found.config.settings
+
+
+def test_silence_and_logging(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "tangokg"):
+        tk.fit(make_dataset(1), "tango-distmult", dim=4, history=2, epochs=2, verbose=False)
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+    epochs = [record.getMessage() for record in caplog.records if record.name == "tangokg"]
+    assert len([line for line in epochs if line.startswith("epoch")]) == 2
+
+
+class Handle:
+    def __init__(self, shown: Any) -> None:
+        self.all = [shown]
+
+    def update(self, shown: Any) -> None:
+        self.all.append(shown)
+
+
+def test_a_notebook_sees_progress_within_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    handles: list[Handle] = []
+
+    def display(shown: Any, display_id: bool) -> Handle:
+        handles.append(Handle(shown))
+        return handles[-1]
+
+    ipython, area = ModuleType("IPython"), ModuleType("IPython.display")
+    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    area.display, area.HTML = display, str  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", area)
+    monkeypatch.setattr("tangokg.train.notebook.REFRESH", 0.0)
+    assert in_notebook()
+    tk.fit(make_dataset(1), "tango-distmult", dim=4, history=2, epochs=2, batch_windows=1)
+    (handle,) = handles
+    within = [text for text in handle.all if "░" in text and "loss" in text]
+    assert within  # before an epoch is over
+    lines = handle.all[-1].removeprefix("<pre>").splitlines()
+    assert [line.split()[0] for line in lines] == ["epoch", "epoch", "training"]  # why it ended comes last
+    ipython.get_ipython = lambda: None  # type: ignore[attr-defined]
+    assert type(default_display()) is Display
+    assert not isinstance(default_display(verbose=False), NotebookDisplay)
+
+
+def test_a_far_question_says_how_little_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    dataset = dated(make_dataset(1))
+    forecaster = make_forecaster("recurrence", dataset)
+    last = float(dataset.facts.t.max())
+    forecaster.forecast("e1", "r1")
+    forecaster.forecast("e1", "r1", at=dataset.clock.format(last + 1))
+    assert not caplog.records
+    forecaster.forecast("e1", "r1", at=dataset.clock.format(last + 400))
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "400 days after the last fact" in record.getMessage()
+    assert "too short to measure it" in record.getMessage()
+    caplog.clear()
+    forecaster.forecast("e1", "r1", at=dataset.clock.format(last + 6))
+    assert "--horizon 6" in caplog.text
+    caplog.clear()
+    times = [dataset.clock.format(last + 1), dataset.clock.format(last + 90), dataset.clock.format(last + 80)]
+    forecaster.forecast_table(pd.DataFrame({"subject": ["e1"] * 3, "relation": ["r1"] * 3, "time": times}))
+    assert "2 of 3 questions lie up to 90 days" in caplog.text
+
+
+def test_a_fact_that_stands_alone_does_not_make_a_question_near(caplog: pytest.LogCaptureFixture) -> None:
+    dataset = dated(make_dataset(1))
+    own = dataset.facts
+    facts = own.select(np.concatenate([np.tile(np.arange(len(own)), 20), [0]]))
+    facts.t[-1] += 60 * 365
+    last = facts.clock.format(float(facts.usual.t.max()) + 400)
+    make_forecaster("recurrence", facts.split()).forecast("e1", "r1", at=last)
+    assert "400 days after the last fact" in caplog.text
+
+
+def test_single_step_is_still_the_default() -> None:
+    assert inspect.signature(tk.Forecaster.evaluate).parameters["protocol"].default is SINGLE_STEP
