@@ -23,6 +23,8 @@ from tangokg.train.settings import (
     FEW_FACTS,
     FEW_RATE,
     NO_LIMIT,
+    RUN_EPOCHS,
+    RUN_STEPS,
     STEP_SCORES,
     by_rule,
     inherit,
@@ -156,7 +158,7 @@ def test_a_batch_that_is_given_stays() -> None:
     data = make_world(num_actors=36, num_days=60).dataset
     given, left = (make_config("tango", assignments=[f"batch_windows={n}", "device=cpu"]) for n in (7, 0))
     assert resolve(given, data).train.batch_windows == 7
-    chosen = replace(left.train, batch_windows=2, learning_rate=FEW_RATE, budget=BUDGET)
+    chosen = replace(left.train, epochs=RUN_EPOCHS[1], batch_windows=2, learning_rate=FEW_RATE, budget=BUDGET)
     assert resolve(left, data).train == chosen
 
 
@@ -174,6 +176,13 @@ def test_few_facts_get_a_larger_rate() -> None:
         assert chosen(2 * FEW_FACTS - 1, 100, device)[1] == FEW_RATE
         assert chosen(2 * FEW_FACTS - 1, 100, device, learning_rate=0.5)[1] == 0.5
         assert chosen(2 * FEW_FACTS, 100, device)[1] < FEW_RATE
+
+
+def test_epochs_by_rule_make_enough_steps_and_not_too_many_epochs() -> None:
+    for snapshots in (4, 100, 1000):
+        epochs = by_rule(TrainSettings(epochs=0), 10**6, snapshots, 10**4, "cpu").epochs
+        assert epochs in RUN_EPOCHS or epochs == RUN_STEPS // (snapshots // 2)
+    assert by_rule(TrainSettings(epochs=3), 10**6, 100, 10**4, "cpu").epochs == 3
 
 
 def test_a_cpu_has_a_limit_of_time_and_a_gpu_has_none() -> None:
@@ -206,7 +215,7 @@ def test_sizes_by_rule_grow_with_the_facts_and_with_the_device(name: str) -> Non
 
 @pytest.mark.parametrize("name", RULED)
 def test_what_is_given_is_not_left_to_the_rule(name: str) -> None:
-    given = replace(left_to_the_rule(name), **dict.fromkeys(MODELS[name].settings.ruled, 7))
+    given = replace(left_to_the_rule(name), **dict.fromkeys(MODELS[name].settings.ruled, 8))
     assert fill_by_rule(given, Size(10**6, 100, 50, 5)) == given
 
 
@@ -216,6 +225,6 @@ def test_a_run_that_has_begun_keeps_what_the_rule_chose(name: str) -> None:
     begun = resolve(left, make_dataset(1))
     assert inherit(left, begun) == begun
     assert all(getattr(begun.settings, setting) for setting in left.settings.ruled)
-    other = replace(begun, settings=replace(begun.settings, **dict.fromkeys(left.settings.ruled, 9)))
+    other = replace(begun, settings=replace(begun.settings, **dict.fromkeys(left.settings.ruled, 16)))
     assert inherit(left, other).settings == other.settings
     assert inherit(begun, other) == begun

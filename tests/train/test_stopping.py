@@ -21,7 +21,15 @@ from tangokg.train.settings import NO_LIMIT
 from tangokg.train.signals import Watch, watching
 from tangokg.train.stopping import ENDINGS, STOPPED, Budget, duration, first_of, why_ended
 
-SMALL: dict[str, Any] = {"dim": 4, "history": 2, "step_time": 0.4, "device": "cpu", "batch_windows": 1}
+SMALL: dict[str, Any] = {
+    "dim": 4,
+    "width": 8,
+    "history": 2,
+    "step_time": 0.4,
+    "device": "cpu",
+    "batch_windows": 1,
+    "schedule": "plateau",  # a cosine over more epochs has other rates from the start
+}
 STEPS = 5  # of an epoch
 
 
