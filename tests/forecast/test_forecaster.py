@@ -26,10 +26,10 @@ EVERY = pytest.mark.parametrize("name", MODELS)
 
 
 def chances(forecaster: Forecaster, s: int, r: int, t: float) -> Tensor:
-    """The model asked without a forecaster: probabilities (N,) of the objects of (s, r) at ``t``."""
-    facts = forecaster.dataset.facts
-    known = len({x for x in facts.t.tolist() if x < t})
-    windows = Windows(torch.tensor([known]), torch.tensor([t], dtype=torch.float64))
+    """The model asked without a forecaster: probabilities (N,) of the objects of (s, r) in the step of ``t``."""
+    facts, step = forecaster.dataset.facts, float(np.floor(t))
+    known = len({x for x in facts.t.tolist() if x < step})
+    windows = Windows(torch.tensor([known]), torch.tensor([step], dtype=torch.float64))
     ask, model = torch.tensor([s]), forecaster.model
     with torch.no_grad():
         encoded = model.encode(build_timeline(facts), windows)
@@ -49,10 +49,10 @@ def check(found: Forecast, expected: Tensor, prefix: str) -> None:
 
 
 def times_of(facts: Quadruples) -> list[float]:
-    """Between two observed times, at an observed one, at the second of all, and beyond the last."""
+    """Inside a step with facts, between two such, at an observed one, at the second of all, and beyond the last."""
     times = np.unique(facts.t).tolist()
     gap = next(a for a, b in pairwise(times[5:]) if b > a + 1)
-    return [gap + 0.25, times[-2], times[1], times[-1] + 0.5, times[-1] + 40]
+    return [gap + 0.25, gap + 1.5, times[-2], times[1] + 0.999, times[-1] + 0.5, times[-1] + 40]
 
 
 @EVERY
@@ -82,8 +82,8 @@ def test_an_asked_relation_follows_from_how_likely_it_brings_the_object(name: st
     rows = {tuple(row) for row in np.stack([facts.s, facts.r, facts.o, facts.t], 1).tolist()}
     for t in times_of(facts):
         for s, o in ((0, 5), (3, 3)):
-            own = np.array([sum(f[0] == s and f[1] == r and f[3] < t for f in rows) for r in range(R)])
-            everyone = np.array([1 + sum(f[1] == r and f[3] < t for f in rows) for r in range(R)])
+            own = np.array([sum(f[0] == s and f[1] == r and f[3] < int(t) for f in rows) for r in range(R)])
+            everyone = np.array([1 + sum(f[1] == r and f[3] < int(t) for f in rows) for r in range(R)])
             likelihood = np.array([float(chances(forecaster, s, r, t)[o]) for r in range(R)])
             joint = np.maximum(likelihood, 1e-38) * (own + everyone / everyone.sum())
             found = forecaster.forecast(f"e{s}", object=f"e{o}", at=t, top=R)
@@ -92,10 +92,11 @@ def test_an_asked_relation_follows_from_how_likely_it_brings_the_object(name: st
 
 
 def disturbed(facts: Quadruples, t: float) -> Quadruples:
-    """Other facts at and after ``t``, and one more there."""
-    later = facts.select(facts.t >= t)
+    """Other facts in the step of ``t`` and after it, and one more there."""
+    step = int(np.floor(t))
+    later = facts.select(facts.t >= step)
     other = replace(later, s=(later.o + 1) % N, o=later.s, r=(later.r + 1) % R)
-    return concatenate([facts.before(t), other, facts_like(facts, [(3, 1, N - 1, int(np.ceil(t)))])])
+    return concatenate([facts.before(step), other, facts_like(facts, [(3, 1, N - 1, step)])])
 
 
 def with_facts(forecaster: Forecaster, facts: Quadruples) -> Forecaster:
@@ -112,14 +113,14 @@ def asked_all(forecaster: Forecaster, t: float) -> tuple[dict[str, float], dict[
 
 
 @EVERY
-def test_no_answer_depends_on_a_fact_at_or_after_the_time_asked_for(name: str) -> None:
+def test_no_answer_depends_on_a_fact_of_the_step_asked_for_or_later(name: str) -> None:
     forecaster = make_forecaster(name)
     for t in times_of(forecaster.facts):
         p, evidence = asked_all(forecaster, t)
         other, other_evidence = asked_all(with_facts(forecaster, disturbed(forecaster.facts, t)), t)
         assert other == pytest.approx(p, rel=1e-9, abs=1e-12)
         assert other_evidence == evidence
-        last = float(forecaster.facts.t[forecaster.facts.t < t].max())
+        last = float(forecaster.facts.t[forecaster.facts.t < np.floor(t)].max())
         earlier, earlier_evidence = asked_all(with_facts(forecaster, disturbed(forecaster.facts, last)), t)
         assert earlier != pytest.approx(p, rel=1e-3, abs=1e-6)
         assert earlier_evidence != evidence

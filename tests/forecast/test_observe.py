@@ -139,8 +139,9 @@ def test_a_late_report_of_an_early_fact_counts_from_its_own_time_on() -> None:
     forecaster = make_forecaster("frequency")
     t = int(np.unique(forecaster.facts.t)[4])
     forecaster.observe(named([("e0", "greets", "e5", t)]))
-    assert forecaster.forecast("e0", "greets", at=t + 0.5).answers[0].seen == 1
-    assert all(answer.seen == 0 for answer in forecaster.forecast("e0", "greets", at=t).answers)
+    assert forecaster.forecast("e0", "greets", at=t + 1).answers[0].seen == 1
+    for at in (t, t + 0.5, t + 0.999):
+        assert all(answer.seen == 0 for answer in forecaster.forecast("e0", "greets", at=at).answers)
 
 
 @EVERY

@@ -49,18 +49,18 @@ class Forecast:
 def describe(facts: Quadruples, question: Question, ids: list[int], probabilities: list[float]) -> Forecast:
     """Ids and probabilities -> names, with what is known of each before the time asked for."""
     vocab, clock = facts.vocab, facts.clock
-    known = facts.t < question.t
+    known = facts.t < question.step
     for column, value in (("s", question.s), ("r", question.r), ("o", question.o)):
         if value is not None:
             known &= getattr(facts, column) == value
     asked = {"subject": facts.s, "relation": facts.r, "object": facts.o}[question.asked][known]
-    t = facts.t[known]
+    t, moments = facts.t[known], facts.moments[known]
     names = vocab.relations if question.asked == "relation" else vocab.entities
     answers = []
     for i, probability in zip(ids, probabilities, strict=True):
-        times = np.unique(t[asked == i])
-        last = clock.format(float(times[-1])) if len(times) else None
-        answers.append(Answer(names[i], probability, len(times), last))
+        own = asked == i
+        last = clock.format(float(moments[own].max())) if own.any() else None
+        answers.append(Answer(names[i], probability, len(np.unique(t[own])), last))
     return Forecast(
         UNKNOWN if question.s is None else vocab.entities[question.s],
         UNKNOWN if question.r is None else vocab.relations[question.r],

@@ -61,7 +61,7 @@ class Forecaster:
         """The ``top`` likeliest completions of a fact; the one of the three that is left out (or "?") is asked for.
 
         ``at`` is a date or number in the data's clock, between or beyond observed times; by default one usual gap
-        after the last fact. Only facts before it are used.
+        after the last fact. Only facts of the steps before the one that holds it are used.
         """
         question = make_question(self.facts, subject, relation, object, at)
         return self._answer([question], top)[0]
@@ -81,7 +81,7 @@ class Forecaster:
         """Questions in batches by time; those for an entity are scored together."""
         if top < 1:
             raise DataError(f"top must be at least 1, found {top}.")
-        times = np.array([question.t for question in questions])
+        times = np.array([question.step for question in questions])
         found: dict[int, Forecast] = {}
         self.model.eval()
         with torch.inference_mode():
@@ -132,7 +132,7 @@ class Forecaster:
         scores = self._scores(encoded, [window] * count, [question.s] * count, list(range(count)))
         likelihood = self.model.probabilities(scores)[:, question.o]  # (R,)
         timeline = self._timeline
-        known = int(timeline.offset[timeline.before(question.t)])  # edges before the time asked for, each once
+        known = int(timeline.offset[timeline.before(question.step)])  # edges before the step asked for, each once
         s, r = timeline.s[:known], timeline.r[:known]
         everyone = torch.bincount(r[r < count], minlength=count) + 1.0
         own = torch.bincount(r[(r < count) & (s == question.s)], minlength=count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from math import floor
 
 import numpy as np
 
@@ -17,12 +18,21 @@ When = str | int | float | date | datetime | None
 
 @dataclass(frozen=True)
 class Question:
-    """(s, r, o) with exactly one of the three asked for (None), at time ``t`` in steps of the clock."""
+    """(s, r, o) with exactly one of the three asked for (None), at time ``t`` in steps of the clock.
+
+    Facts are dated by the step that holds them, and a step is known only when it has ended: a question at any time
+    inside ``step`` is one about this step, and knows the steps before it.
+    """
 
     s: int | None
     r: int | None
     o: int | None
     t: float
+
+    @property
+    def step(self) -> float:
+        """The step that holds the time asked for: nothing of it, or later, is known."""
+        return float(floor(self.t))
 
     @property
     def asked(self) -> str:
@@ -50,12 +60,12 @@ def make_question(
 
 
 def place(facts: Quadruples, at: When) -> float:
-    """The time asked for, in steps; None is one usual gap after the last fact. It must lie after the first fact."""
+    """The time asked for, in steps; None is one usual gap after the last fact. A step with facts must have ended."""
     if at is None:
         times = np.unique(facts.t)
         return float(times[-1] + (np.median(np.diff(times)) if len(times) > 1 else 1))
     t = facts.clock.parse(at)
-    if not t > facts.t.min():
+    if not floor(t) > facts.t.min():
         first, last = (facts.clock.format(float(bound)) for bound in (facts.t.min(), facts.t.max()))
         raise DataError(
             f"time {at!s}: nothing is known before it. The history runs from {first} to {last}; ask for a later time."
