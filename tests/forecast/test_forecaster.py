@@ -40,12 +40,20 @@ def chances(forecaster: Forecaster, s: int, r: int, t: float) -> Tensor:
 
 
 def check(found: Forecast, expected: Tensor, prefix: str) -> None:
-    """All candidates, the likeliest first, with these probabilities."""
-    p = [answer.probability for answer in found.answers]
-    assert p == sorted(p, reverse=True)
-    assert sum(p) == pytest.approx(1, abs=1e-6)
-    by_name = {answer.name: answer.probability for answer in found.answers}
-    assert by_name == pytest.approx({f"{prefix}{i}": x for i, x in enumerate(expected.tolist())}, rel=1e-6, abs=1e-12)
+    """All candidates in the order of these probabilities; chances are no larger than shares."""
+    p = {f"{prefix}{i}": x for i, x in enumerate(expected.tolist())}
+    assert sum(p.values()) == pytest.approx(1, abs=1e-6)
+    assert {answer.name for answer in found.answers} == set(p)
+    ordered = [p[answer.name] for answer in found.answers]
+    assert ordered == pytest.approx(sorted(ordered, reverse=True), rel=1e-6, abs=1e-12)
+    if found.asked == "relation":
+        assert [answer.share for answer in found.answers] == pytest.approx(ordered, rel=1e-6, abs=1e-12)
+    else:
+        assert found.happens is not None
+        assert all(0 <= answer.share <= 1 for answer in found.answers)
+    if found.asked == "object":
+        for answer in found.answers:
+            assert answer.chance == pytest.approx(answer.share * (found.happens or 0.0), rel=1e-9)
 
 
 def times_of(facts: Quadruples) -> list[float]:
@@ -56,7 +64,7 @@ def times_of(facts: Quadruples) -> list[float]:
 
 
 @EVERY
-def test_answers_are_the_models_probabilities_by_name(name: str) -> None:
+def test_answers_stand_in_the_order_of_the_models_probabilities(name: str) -> None:
     forecaster = make_forecaster(name)
     for t in times_of(forecaster.facts):
         for s, r in ((0, 0), (3, 1), (N - 1, 2)):
@@ -101,15 +109,16 @@ def disturbed(facts: Quadruples, t: float) -> Quadruples:
 
 def with_facts(forecaster: Forecaster, facts: Quadruples) -> Forecaster:
     nothing = facts.select(slice(0))
-    return Forecaster(forecaster.model, Dataset(facts, nothing, nothing), forecaster.config)
+    return Forecaster(forecaster.model, Dataset(facts, nothing, nothing), forecaster.config, chances=forecaster.chances)
 
 
 def asked_all(forecaster: Forecaster, t: float) -> tuple[dict[str, float], dict[str, Any]]:
-    """Probability, and evidence, of every answer to three questions."""
+    """Share and chance, and evidence, of every answer to three questions."""
     questions = ({"subject": "e3", "relation": "r1"}, {"relation": "r0", "object": "e1"})
     found = [forecaster.forecast(**q, at=t, top=N) for q in (*questions, {"subject": "e3", "object": "e3"})]
     answers = {f"{f.asked} {a.name}": a for f in found for a in f.answers}
-    return {k: a.probability for k, a in answers.items()}, {k: (a.seen, a.last) for k, a in answers.items()}
+    p = {f"share {k}": a.share for k, a in answers.items()} | {f"chance {k}": a.chance for k, a in answers.items()}
+    return p, {k: (a.seen, a.last) for k, a in answers.items()}
 
 
 @EVERY
@@ -168,10 +177,11 @@ def test_a_forecast_is_plain_values_and_readable_text() -> None:
     assert [answer["name"] for answer in values["answers"]] == [answer.name for answer in found.answers]
     lines = str(found).splitlines()
     assert lines[0] == f"({s}, {r}, ?) at {found.at}"
-    assert [line.split()[0] for line in lines[1:]] == ["1.", "2.", "3."]
+    assert lines[1].endswith(f"({s}, {r}, ?) has a fact")
+    assert [line.split()[0] for line in lines[2:]] == ["1.", "2.", "3."]
     best = found.answers[0]
     assert best.seen > 0
-    assert f"{best.name}  (seen {best.seen} times, last {best.last})" in lines[1]
+    assert f"{best.name}  (seen {best.seen} times, last {best.last})" in lines[2]
 
 
 def whole(forecaster: Forecaster, part: Quadruples, **options: Any) -> dict[str, Any]:

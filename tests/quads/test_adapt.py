@@ -76,7 +76,7 @@ def test_facts_that_are_at_home_stay_as_they_are() -> None:
         (Clock("day"), Clock("step"), [7], [7]),
     ],
 )
-def test_times_are_those_of_the_step_in_which_a_step_ends(of: Clock, to: Clock, t: list[int], expected: list[int]) -> None:
+def test_a_step_becomes_the_one_in_which_it_ends(of: Clock, to: Clock, t: list[int], expected: list[int]) -> None:
     facts = replace(facts_like(make_facts(1), [(0, 0, 1, x) for x in t]), clock=of)
     found = adapt(facts, facts.vocab, to)
     assert found.t.tolist() == expected

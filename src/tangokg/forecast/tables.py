@@ -29,7 +29,7 @@ def open_questions(source: Any, columns: Mapping[str, str] | None = None) -> Sou
     return replace(opened, table=opened.table.select(list(chosen.values())).rename_columns(list(chosen)))
 
 
-def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
+def read_questions(source: Any, facts: Quadruples, at: When = None, by: When = None) -> list[Question]:
     """Rows of a table (see :func:`open_questions`, whose result is a source too); an empty cell is asked for."""
     opened = open_questions(source)
     table = opened.table
@@ -44,6 +44,11 @@ def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
     for row, (*cells, time) in enumerate(zip(*columns, strict=True)):
         s, r, o = (None if cell is None else str(cell).strip() or None for cell in cells)
         try:
+            if (s, r, o) == (None, None, None):
+                raise DataError("the row is empty: expected at least one of subject, relation and object.")
+            if by is not None:
+                questions.append(make_question(facts, s, r, o, at, by))
+                continue
             if time is None or not str(time).strip():
                 default = place(facts, at) if default is None else default
                 time = default
@@ -56,7 +61,7 @@ def read_questions(source: Any, facts: Quadruples, at: When) -> list[Question]:
 
 
 def answers_table(forecasts: list[Forecast]) -> pa.Table:
-    """One row for each answer: the question it belongs to, its place, its name and its probability."""
+    """One row for each answer: the question it belongs to, its place, its name and its chances."""
     rows = [
         {
             "query": number,
@@ -66,13 +71,16 @@ def answers_table(forecasts: list[Forecast]) -> pa.Table:
             "time": forecast.at,
             "rank": place,
             "answer": answer.name,
-            "probability": answer.probability,
+            "share": answer.share,
+            "chance": answer.chance,
             "seen": answer.seen,
             "last": answer.last,
         }
         for number, forecast in enumerate(forecasts)
         for place, answer in enumerate(forecast.answers, 1)
     ]
-    kinds = {"query": pa.int64(), "rank": pa.int64(), "probability": pa.float64(), "seen": pa.int64()}
-    names = ["query", "subject", "relation", "object", "time", "rank", "answer", "probability", "seen", "last"]
+    kinds = {"query": pa.int64(), "rank": pa.int64(), "share": pa.float64(), "chance": pa.float64()}
+    kinds |= {"seen": pa.int64()}
+    names = ["query", "subject", "relation", "object", "time", "rank", "answer"]
+    names += ["share", "chance", "seen", "last"]
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, kinds.get(name, pa.string())) for name in names]))

@@ -14,6 +14,7 @@ import torch
 
 from tangokg.config import unknown_setting
 from tangokg.errors import ConfigError, RunError, TangoError
+from tangokg.forecast.chances import save_chances
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.quads import find, read_table
 from tangokg.quads.splits import split
@@ -70,6 +71,7 @@ def fit(
         raise
     if folder is not None:
         folder.save_metrics(results(forecaster))
+        save_chances(folder.path, forecaster.chances)
         folder.save_model(forecaster.model, forecaster.progress)  # last: it says that the run is finished
     return forecaster
 
