@@ -39,7 +39,7 @@ def calibrate(
     of = candidates(model, on_device, timeline, chances.hazard, asked)
     width = len(of) // max(len(asked), 1)
     share, happened = chances.share(timeline, of), asked.happened(pasts)
-    true = fact_happened(timeline, of.pair, of.o, asked.begin.repeat_interleave(width))
+    true = fact_happened(timeline, chances.hazard.gap, of.pair, of.o, asked.begin.repeat_interleave(width))
     t, fact = of.t / chances.hazard.gap, fact_numbers(timeline, of.pair, of.o)
     seen = tell(pasts.fact, fact, of.known, t, ()).count
     active = tell(pasts.pair, of.pair, of.known, t, ()).count

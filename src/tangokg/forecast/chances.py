@@ -11,7 +11,7 @@ from torch import Tensor
 from tangokg.errors import RunError
 from tangokg.forecast.shares import best_shares
 from tangokg.history.asked import Asked, ask_steps, evenly
-from tangokg.history.given import Candidates, fit_given, given_chance
+from tangokg.history.given import Candidates, fact_numbers, fit_given, given_chance
 from tangokg.history.hazard import Hazard, fit_hazard, hazard_from
 from tangokg.history.logistic import Logistic
 from tangokg.history.series import pasts_of
@@ -74,7 +74,7 @@ def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances
     asked = ask_steps(timeline, pasts, target, target)
     asked = asked.select(asked.happened(pasts) > 0).sample(PAIRS, torch.Generator().manual_seed(0))
     of = candidates(model, timeline.to(device), timeline, hazard, asked)
-    y = fact_happened(timeline, of.pair, of.o, asked.begin.repeat_interleave(len(of) // max(len(asked), 1)))
+    y = fact_happened(timeline, hazard.gap, of.pair, of.o, asked.begin.repeat_interleave(len(of) // max(len(asked), 1)))
     return Chances(hazard, fit_given(hazard, timeline, of, y))
 
 
@@ -88,13 +88,9 @@ def candidates(model: Model, on_device: Timeline, timeline: Timeline, hazard: Ha
     return Candidates(pair, best.o.flatten(), known, t, best.share.flatten(), happens)
 
 
-def fact_happened(timeline: Timeline, pair: Tensor, o: Tensor, snapshot: Tensor) -> Tensor:
+def fact_happened(timeline: Timeline, gap: float, pair: Tensor, o: Tensor, snapshot: Tensor) -> Tensor:
     """(M,) of 0 and 1: whether (s, r, o) stands in a snapshot."""
-    labels, n = 2 * timeline.num_relations, timeline.num_entities
-    j = torch.repeat_interleave(timeline.offset.diff())
-    edge = ((timeline.s * labels + timeline.r) * n + timeline.o) * max(len(timeline), 1) + j
-    key = (pair * n + o) * max(len(timeline), 1) + snapshot
-    return torch.isin(key, edge).double()
+    return pasts_of(timeline, gap).fact.within(fact_numbers(timeline, pair, o), snapshot, snapshot + 1)
 
 
 def save_chances(folder: Path, chances: Chances) -> None:
