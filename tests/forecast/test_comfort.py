@@ -139,7 +139,7 @@ WRONG: dict[str, Callable[[tk.Forecaster], Any]] = {
     "a date format that is a number": lambda f: tk.read_events(frame(), date_format=5),  # type: ignore[arg-type]
     "a relation that is a number": lambda f: tk.fit(frame(), "recurrence", relation=5),  # type: ignore[arg-type]
     "split by a text": lambda f: f.dataset.train.split(train="most"),  # type: ignore[arg-type]
-    "forecast nothing": lambda f: f.forecast(),
+    "at a date and until one": lambda f: f.forecast("e1", "r1", at="2024-06-01", by="2024-06-02"),
     "forecast an unknown name": lambda f: f.forecast("nobody", "r1"),
     "forecast a number": lambda f: f.forecast(5, "r1"),  # type: ignore[arg-type]
     "at a list": lambda f: f.forecast("e1", "r1", at=[1]),  # type: ignore[arg-type]

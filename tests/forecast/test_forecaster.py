@@ -28,10 +28,10 @@ EVERY = pytest.mark.parametrize("name", MODELS)
 
 
 def chances(forecaster: Forecaster, s: int, r: int, t: float) -> Tensor:
-    """The model asked without a forecaster: probabilities (N,) of the objects of (s, r) at ``t``."""
-    facts = forecaster.dataset.facts
-    known = len({x for x in facts.t.tolist() if x < t})
-    windows = Windows(torch.tensor([known]), torch.tensor([t], dtype=torch.float64))
+    """The model asked without a forecaster: probabilities (N,) of the objects of (s, r) in the step of ``t``."""
+    facts, step = forecaster.dataset.facts, float(np.floor(t))
+    known = len({x for x in facts.t.tolist() if x < step})
+    windows = Windows(torch.tensor([known]), torch.tensor([step], dtype=torch.float64))
     ask, model = torch.tensor([s]), forecaster.model
     with torch.no_grad():
         encoded = model.encode(build_timeline(facts), windows)
@@ -42,23 +42,31 @@ def chances(forecaster: Forecaster, s: int, r: int, t: float) -> Tensor:
 
 
 def check(found: Forecast, expected: Tensor, prefix: str) -> None:
-    """All candidates, the likeliest first, with these probabilities."""
-    p = [answer.probability for answer in found.answers]
-    assert p == sorted(p, reverse=True)
-    assert sum(p) == pytest.approx(1, abs=1e-6)
-    by_name = {answer.name: answer.probability for answer in found.answers}
-    assert by_name == pytest.approx({f"{prefix}{i}": x for i, x in enumerate(expected.tolist())}, rel=1e-6, abs=1e-12)
+    """All candidates in the order of these probabilities; chances are no larger than shares."""
+    p = {f"{prefix}{i}": x for i, x in enumerate(expected.tolist())}
+    assert sum(p.values()) == pytest.approx(1, abs=1e-6)
+    assert {answer.name for answer in found.answers} == set(p)
+    ordered = [p[answer.name] for answer in found.answers]
+    assert ordered == pytest.approx(sorted(ordered, reverse=True), rel=1e-6, abs=1e-12)
+    if found.asked == "relation":
+        assert [answer.share for answer in found.answers] == pytest.approx(ordered, rel=1e-6, abs=1e-12)
+    else:
+        assert found.happens is not None
+        assert all(0 <= answer.share <= 1 for answer in found.answers)
+    if found.asked == "object":
+        for answer in found.answers:
+            assert answer.chance == pytest.approx(answer.share * (found.happens or 0.0), rel=1e-9)
 
 
 def times_of(facts: Quadruples) -> list[float]:
-    """Between two observed times, at an observed one, at the second of all, and beyond the last."""
+    """Inside a step with facts, between two such, at an observed one, at the second of all, and beyond the last."""
     times = np.unique(facts.t).tolist()
     gap = next(a for a, b in pairwise(times[5:]) if b > a + 1)
-    return [gap + 0.25, times[-2], times[1], times[-1] + 0.5, times[-1] + 40]
+    return [gap + 0.25, gap + 1.5, times[-2], times[1] + 0.999, times[-1] + 0.5, times[-1] + 40]
 
 
 @EVERY
-def test_answers_are_the_models_probabilities_by_name(name: str) -> None:
+def test_answers_stand_in_the_order_of_the_models_probabilities(name: str) -> None:
     forecaster = make_forecaster(name)
     for t in times_of(forecaster.facts):
         for s, r in ((0, 0), (3, 1), (N - 1, 2)):
@@ -84,8 +92,8 @@ def test_an_asked_relation_follows_from_how_likely_it_brings_the_object(name: st
     rows = {tuple(row) for row in np.stack([facts.s, facts.r, facts.o, facts.t], 1).tolist()}
     for t in times_of(facts):
         for s, o in ((0, 5), (3, 3)):
-            own = np.array([sum(f[0] == s and f[1] == r and f[3] < t for f in rows) for r in range(R)])
-            everyone = np.array([1 + sum(f[1] == r and f[3] < t for f in rows) for r in range(R)])
+            own = np.array([sum(f[0] == s and f[1] == r and f[3] < int(t) for f in rows) for r in range(R)])
+            everyone = np.array([1 + sum(f[1] == r and f[3] < int(t) for f in rows) for r in range(R)])
             likelihood = np.array([float(chances(forecaster, s, r, t)[o]) for r in range(R)])
             joint = np.maximum(likelihood, 1e-38) * (own + everyone / everyone.sum())
             found = forecaster.forecast(f"e{s}", object=f"e{o}", at=t, top=R)
@@ -94,34 +102,36 @@ def test_an_asked_relation_follows_from_how_likely_it_brings_the_object(name: st
 
 
 def disturbed(facts: Quadruples, t: float) -> Quadruples:
-    """Other facts at and after ``t``, and one more there."""
-    later = facts.select(facts.t >= t)
+    """Other facts in the step of ``t`` and after it, and one more there."""
+    step = int(np.floor(t))
+    later = facts.select(facts.t >= step)
     other = replace(later, s=(later.o + 1) % N, o=later.s, r=(later.r + 1) % R)
-    return concatenate([facts.before(t), other, facts_like(facts, [(3, 1, N - 1, int(np.ceil(t)))])])
+    return concatenate([facts.before(step), other, facts_like(facts, [(3, 1, N - 1, step)])])
 
 
 def with_facts(forecaster: Forecaster, facts: Quadruples) -> Forecaster:
     nothing = facts.select(slice(0))
-    return Forecaster(forecaster.model, Dataset(facts, nothing, nothing), forecaster.config)
+    return Forecaster(forecaster.model, Dataset(facts, nothing, nothing), forecaster.config, chances=forecaster.chances)
 
 
 def asked_all(forecaster: Forecaster, t: float) -> tuple[dict[str, float], dict[str, Any]]:
-    """Probability, and evidence, of every answer to three questions."""
+    """Share and chance, and evidence, of every answer to three questions."""
     questions = ({"subject": "e3", "relation": "r1"}, {"relation": "r0", "object": "e1"})
     found = [forecaster.forecast(**q, at=t, top=N) for q in (*questions, {"subject": "e3", "object": "e3"})]
     answers = {f"{f.asked} {a.name}": a for f in found for a in f.answers}
-    return {k: a.probability for k, a in answers.items()}, {k: (a.seen, a.last) for k, a in answers.items()}
+    p = {f"share {k}": a.share for k, a in answers.items()} | {f"chance {k}": a.chance for k, a in answers.items()}
+    return p, {k: (a.seen, a.last) for k, a in answers.items()}
 
 
 @EVERY
-def test_no_answer_depends_on_a_fact_at_or_after_the_time_asked_for(name: str) -> None:
+def test_no_answer_depends_on_a_fact_of_the_step_asked_for_or_later(name: str) -> None:
     forecaster = make_forecaster(name)
     for t in times_of(forecaster.facts):
         p, evidence = asked_all(forecaster, t)
         other, other_evidence = asked_all(with_facts(forecaster, disturbed(forecaster.facts, t)), t)
         assert other == pytest.approx(p, rel=1e-9, abs=1e-12)
         assert other_evidence == evidence
-        last = float(forecaster.facts.t[forecaster.facts.t < t].max())
+        last = float(forecaster.facts.t[forecaster.facts.t < np.floor(t)].max())
         earlier, earlier_evidence = asked_all(with_facts(forecaster, disturbed(forecaster.facts, last)), t)
         assert earlier != pytest.approx(p, rel=1e-3, abs=1e-6)
         assert earlier_evidence != evidence
@@ -169,10 +179,11 @@ def test_a_forecast_is_plain_values_and_readable_text() -> None:
     assert [answer["name"] for answer in values["answers"]] == [answer.name for answer in found.answers]
     lines = str(found).splitlines()
     assert lines[0] == f"({s}, {r}, ?) at {found.at}"
-    assert [line.split()[0] for line in lines[1:]] == ["1.", "2.", "3."]
+    assert lines[1].endswith(f"({s}, {r}, ?) has a fact")
+    assert [line.split()[0] for line in lines[2:]] == ["1.", "2.", "3."]
     best = found.answers[0]
     assert best.seen > 0
-    assert f"{best.name}  (seen {best.seen} times, last {best.last})" in lines[1]
+    assert f"{best.name}  (seen {best.seen} times, last {best.last})" in lines[2]
 
 
 def whole(forecaster: Forecaster, part: Quadruples, **options: Any) -> dict[str, Any]:
@@ -275,8 +286,9 @@ def test_answers_do_not_depend_on_what_else_is_asked(solver: str) -> None:
     assert torch.equal(metrics, one_by_one)
     for i, subject in enumerate(subjects):
         alone = forecaster.forecast(subject, rows["relation"][i], at=rows["time"][i], top=3)
-        found = [row["probability"] for row in together if row["query"] == i]
-        assert found == pytest.approx([answer.probability for answer in alone.answers], abs=1e-14)
+        for name in ("share", "chance"):
+            found = [row[name] for row in together if row["query"] == i]
+            assert found == pytest.approx([getattr(answer, name) for answer in alone.answers], abs=1e-14)
 
 
 @pytest.mark.parametrize("solver", ADAPTIVE)

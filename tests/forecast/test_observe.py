@@ -17,11 +17,13 @@ import torch
 from conftest import N, R, dated, make_dataset, make_forecaster
 from tangokg.errors import DataError, RunError
 from tangokg.forecast import Forecaster, load
+from tangokg.forecast.shares import best_shares
 from tangokg.models import MODELS
 from tangokg.models.counters import COUNTERS
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Quadruples
 from tangokg.quads.vocabulary import Vocabulary
+from tangokg.snapshots.timeline import build_timeline
 
 EVERY = pytest.mark.parametrize("name", MODELS)
 LAST = int(make_dataset(1).facts.t.max())
@@ -56,8 +58,16 @@ NEW: list[Row] = [
 
 
 def probabilities(forecaster: Forecaster, subject: str, relation: str, at: float) -> dict[str, float]:
-    found = forecaster.forecast(subject, relation, at=at, top=10**6)
-    return {answer.name: answer.probability for answer in found.answers}
+    """What the model gives to each object."""
+    facts, step = forecaster.facts, float(np.floor(at))
+    timeline = build_timeline(facts)
+    pair = facts.vocab.entity_id(subject) * 2 * facts.vocab.num_relations + facts.vocab.relation_id(relation)
+    known, t = torch.tensor([timeline.before(step)]), torch.tensor([step], dtype=torch.float64)
+    best = best_shares(forecaster.model, timeline, torch.tensor([pair]), known, t, facts.vocab.num_entities)
+    order = [answer.name for answer in forecaster.forecast(subject, relation, at=at, top=10**6).answers]
+    found = {facts.vocab.entities[o]: p for o, p in zip(best.o[0].tolist(), best.share[0].tolist(), strict=True)}
+    assert [found[name] for name in order] == sorted(found.values(), reverse=True), "answers stand in this order"
+    return found
 
 
 @EVERY
@@ -96,7 +106,7 @@ def test_a_new_entity_can_be_asked_about_and_be_an_answer(name: str) -> None:
     forecaster.observe(named(NEW))
     found = forecaster.forecast("nobody", "r1", top=N + 2)
     assert {answer.name for answer in found.answers} == set(forecaster.facts.vocab.entities)
-    assert all(np.isfinite(answer.probability) for answer in found.answers)
+    assert all(0 <= answer.chance <= answer.share <= 1 for answer in found.answers)
     seen = {answer.name: (answer.seen, answer.last) for answer in found.answers if answer.seen}
     assert seen == {"e3": (1, str(LAST + 2)), "somebody": (1, str(LAST + 3))}
     backwards = forecaster.forecast(relation="greets", object="nobody", top=N + 2)
@@ -139,8 +149,9 @@ def test_a_late_report_of_an_early_fact_counts_from_its_own_time_on() -> None:
     forecaster = make_forecaster("frequency")
     t = int(np.unique(forecaster.facts.t)[4])
     forecaster.observe(named([("e0", "greets", "e5", t)]))
-    assert forecaster.forecast("e0", "greets", at=t + 0.5).answers[0].seen == 1
-    assert all(answer.seen == 0 for answer in forecaster.forecast("e0", "greets", at=t).answers)
+    assert forecaster.forecast("e0", "greets", at=t + 1).answers[0].seen == 1
+    for at in (t, t + 0.5, t + 0.999):
+        assert all(answer.seen == 0 for answer in forecaster.forecast("e0", "greets", at=at).answers)
 
 
 @EVERY

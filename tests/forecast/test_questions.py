@@ -34,10 +34,23 @@ def test_what_is_left_out_or_written_as_a_question_mark_is_asked_for(blank: str 
         assert question.asked == asked
 
 
-@pytest.mark.parametrize("names", [("e1", "r1", "e2"), ("e1", None, None), ("?", None, "e1"), (None, None, None)])
-def test_exactly_one_of_the_three_is_asked_for(names: tuple[str | None, str | None, str | None]) -> None:
-    with pytest.raises(DataError, match=r"exactly one of subject, relation and object is asked for.*found subject"):
-        make_question(FACTS, *names, LAST)
+@pytest.mark.parametrize("names", [("e1", None, None), ("?", None, "e1"), (None, "r0", None), (None, None, None)])
+def test_two_or_three_unknown_names_ask_for_events(names: tuple[str | None, str | None, str | None]) -> None:
+    assert make_question(FACTS, *names, LAST).asked == "event"
+
+
+def test_three_names_ask_for_yes_or_no() -> None:
+    assert make_question(FACTS, "e1", "r1", "e2", LAST).asked == "fact"
+
+
+def test_a_span_begins_after_the_last_fact() -> None:
+    question = make_question(FACTS, "e1", "r1", "e2", by=LAST + 2.5)
+    assert (question.step, question.until, question.span) == (LAST + 1, LAST + 2, True)
+    for by in (LAST, LAST + 0.5, FIRST):
+        with pytest.raises(DataError, match=rf"by {by}: the span begins after the last fact, of {LAST}, and must end"):
+            make_question(FACTS, "e1", "r1", None, by=by)
+    with pytest.raises(DataError, match=r"give at \(3\) or by \(4\), not both"):
+        make_question(FACTS, "e1", "r1", None, at=3, by=4)
 
 
 def test_unknown_names_offer_close_ones() -> None:
@@ -55,14 +68,14 @@ def test_unknown_names_offer_close_ones() -> None:
     assert make_question(facts, "xi_jinping", "make A visit", None, LAST) == Question(0, 0, None, LAST)
 
 
-@pytest.mark.parametrize("at", [FIRST, FIRST - 1, -1e9, str(FIRST)])
+@pytest.mark.parametrize("at", [FIRST, FIRST + 0.99, FIRST - 1, -1e9, str(FIRST)])
 def test_a_time_with_nothing_before_it_is_refused(at: Any) -> None:
     with pytest.raises(DataError, match=rf"time {at!s}: nothing is known before it. The history runs from {FIRST} to"):
         place(FACTS, at)
 
 
-def test_a_time_just_after_the_first_fact_is_the_earliest() -> None:
-    assert place(FACTS, FIRST + 1e-6) == FIRST + 1e-6
+def test_the_step_after_the_first_fact_is_the_earliest() -> None:
+    assert place(FACTS, FIRST + 1) == FIRST + 1
 
 
 def test_one_observed_time_is_enough_to_ask_for_the_next() -> None:

@@ -137,6 +137,10 @@ def test_a_refitted_run_is_not_measured_on_what_it_was_trained_on(name: str, tmp
         for facts in (data.train, data.valid, data.test, None):
             with pytest.raises(RunError, match=r"trained on everything up to \d+ \(--refit\)"):
                 forecaster.evaluate(facts)
+            with pytest.raises(RunError, match=r"trained on everything up to \d+ \(--refit\)"):
+                forecaster.calibration(facts)
+        same = zip(forecaster.chances.tensors().values(), plain.chances.tensors().values(), strict=True)
+        assert all(torch.equal(a, b) for a, b in same), "chances are those before the refit"
     later = replace(data.test, t=data.test.t + int(data.facts.t.max()))
     assert loaded.evaluate(later).queries
     with pytest.raises(RunError, match="--allow-seen"):

@@ -62,20 +62,21 @@ def test_facts_that_are_at_home_stay_as_they_are() -> None:
         (Clock("day", "2024-03-01"), DAYS, [0, 5], [60, 65]),
         (Clock("day", "2023-12-01"), DAYS, [0, 31], [-31, 0]),
         (Clock("hour", "2024-01-02"), DAYS, [0, 23, 24, -1], [1, 1, 2, 0]),
-        (DAYS, Clock("hour", "2024-01-02"), [0, 1, 2], [-24, 0, 24]),
+        (DAYS, Clock("hour", "2024-01-02"), [0, 1, 2], [-1, 23, 47]),
         (Clock("second", "2024-01-01T12:00:00"), Clock("minute", "2024-01-01"), [59, 60], [720, 721]),
         (DAYS, Clock("week", "2024-01-01"), [6, 7, -1], [0, 1, -1]),
         (DAYS, Clock("month", "2023-11"), [0, 30, 31], [2, 2, 3]),
-        (Clock("month", "2024-01"), DAYS, [0, 1, 2, -1], [0, 31, 60, -31]),
+        (Clock("month", "2024-01"), DAYS, [0, 1, 2, -1], [30, 59, 90, -1]),
         (Clock("month", "2024-01"), Clock("year", "1786"), [0, 11, 12], [238, 238, 239]),
         (Clock("year", "1786"), Clock("year", "1830"), [44, 45, 0], [0, 1, -44]),
-        (Clock("year", "2024"), DAYS, [0, 1], [0, 366]),
+        (Clock("year", "2024"), DAYS, [0, 1], [365, 730]),
+        (Clock("week", "2024-01-01"), DAYS, [0, 1], [6, 13]),
         (Clock("day", "2024-01-01", step=24), DAYS, [3], [3]),
         (Clock("step"), Clock("day", step=24), [7], [7]),
         (Clock("day"), Clock("step"), [7], [7]),
     ],
 )
-def test_times_are_those_of_the_same_date(of: Clock, to: Clock, t: list[int], expected: list[int]) -> None:
+def test_a_step_becomes_the_one_in_which_it_ends(of: Clock, to: Clock, t: list[int], expected: list[int]) -> None:
     facts = replace(facts_like(make_facts(1), [(0, 0, 1, x) for x in t]), clock=of)
     found = adapt(facts, facts.vocab, to)
     assert found.t.tolist() == expected

@@ -24,6 +24,7 @@ from tangokg.cli.options import (
     SkipBad,
     Subject,
     Top,
+    Until,
     parse_columns,
     parse_device,
 )
@@ -44,6 +45,7 @@ def forecast(
     relation: Relation = None,
     object: Object = None,
     at: At = None,
+    by: Until = None,
     top: Top = 10,
     observe: Observe = None,
     keep: Keep = False,
@@ -54,9 +56,9 @@ def forecast(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Name the likeliest completions of a fact, with probabilities and how often each was seen before."""
+    """Name the likeliest completions of a fact, the chance of one fact, or the likeliest events."""
     output: Output = ctx.obj
-    _check(subject, relation, queries, out)
+    _check(subject, at, by, queries, out)
     place = parse_device(device)
     from tangokg.forecast import load
 
@@ -72,11 +74,12 @@ def forecast(
         from tangokg.forecast.tables import open_questions
 
         questions = open_questions(queries, columns[queries])
-        answers = forecaster.forecast_table(questions, at=at, top=top, skip_bad=skip_bad)
-        _tell_skipped(output, len(questions.table), answers)
+        answers = forecaster.forecast_table(questions, at=at, by=by, top=top, skip_bad=skip_bad)
+        if skip_bad:
+            _tell_skipped(output, len(questions.table), answers)
         _write(output, answers, out, as_json)
         return
-    answer = forecaster.forecast(subject, relation, object, at=at, top=top)
+    answer = forecaster.forecast(subject, relation, object, at=at, by=by, top=top)
     if as_json:
         output.json(answer.to_dict())
     else:
@@ -133,12 +136,12 @@ def _tell_untrained(output: Output, forecaster: Forecaster) -> None:
         output.say(f"  note: training never saw {shown}: forecasts with a relation that is new are little but guesses")
 
 
-def _check(subject: str | None, relation: str | None, queries: Path | None, out: Path | None) -> None:
+def _check(subject: str | None, at: str | None, by: str | None, queries: Path | None, out: Path | None) -> None:
     """One question or a file of them; what is wrong here is told before the run is loaded."""
     if queries is not None and subject is not None:
         raise DataError(f"give a question ({subject!r} ...) or --queries {queries}, not both.")
-    if queries is None and (subject is None or relation is None):
-        raise DataError("a question needs a SUBJECT and a RELATION ('?' for what is asked), or give --queries FILE.")
+    if at is not None and by is not None:
+        raise DataError(f"--at {at} asks for one step, --by {by} for all until then: give one of them.")
     if out is not None and queries is None:
         raise DataError("--out goes with --queries; a single answer is printed (--json for programs).")
     if out is not None and out.suffix.casefold() not in SUFFIXES:
@@ -147,16 +150,20 @@ def _check(subject: str | None, relation: str | None, queries: Path | None, out:
 
 def answers_table(answer: Forecast, happened: frozenset[str] | None = None) -> Any:
     """The answers with bars; with ``happened``, the names that turned out true are ticked."""
+    from tangokg.forecast.answers import evidence
+
     rows = []
-    for place, candidate in enumerate(answer.answers, 1):
-        times = "once" if candidate.seen == 1 else f"{candidate.seen} times"
-        seen = f"seen {times}, last {candidate.last}" if candidate.seen else "never seen before"
-        row = [f"{place}", candidate.name, f"{candidate.probability:6.1%}", bar(candidate.probability), seen]
+    for place, one in enumerate(answer.answers, 1):
+        name = f"{one.subject}, {one.relation}, {one.object}" if answer.asked == "fact" else one.name
+        row = [f"{place}", name, f"{one.chance:6.1%}", bar(one.chance, 10), f"{one.share:6.1%}", evidence(one)]
         if happened is not None:
-            row.append("yes" if candidate.name in happened else "")
+            row.append("yes" if one.name in happened else "")
         rows.append(row)
-    columns = ("", answer.asked, "probability", "", "before", *(["happened"] if happened is not None else []))
-    return make_table(f"({answer.subject}, {answer.relation}, {answer.object}) at {answer.at}", columns, rows, left=6)
+    columns = ("", answer.asked, "chance", "", "share", "before", *(["happened"] if happened is not None else []))
+    title = answer.title
+    if answer.happens is not None:
+        title += f"\n{answer.condition} has any fact {'by' if answer.by else 'at'} {answer.at}: {answer.happens:.1%}"
+    return make_table(title, columns, rows, left=7)
 
 
 def _write(output: Output, answers: Any, out: Path | None, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from tangokg.cli.counting import BESIDE, counter_beside
 from tangokg.cli.options import (
     Breakdown,
     By,
+    Calibration,
     Device,
     Filter,
     Filters,
@@ -20,6 +21,7 @@ from tangokg.cli.options import (
     MultiStep,
     Part,
     PlotMetrics,
+    Recent,
     Run,
     Split,
     parse_device,
@@ -47,6 +49,8 @@ def evaluate(
     inductive: Inductive = False,
     multi_step: MultiStep = False,
     by: Breakdown = None,
+    calibration: Calibration = False,
+    recent: Recent = 30,
     plot: PlotMetrics = None,
     device: Device = None,
     as_json: Json = False,
@@ -54,11 +58,18 @@ def evaluate(
     """Rank the true answers of a part from what was known before, and print MRR and Hits@k in per cent."""
     output: Output = ctx.obj
     horizons: list[float | None] = [*parse_horizons(horizon)] if horizon else [None]
-    _check(by, horizons, plot, multi_step)
+    if calibration:
+        _check_calibration(by, horizons, filters, inductive or multi_step)
+    _check(by, horizons, plot, multi_step, calibration)
     place = parse_device(device)
     from tangokg.forecast import load
 
     forecaster = load(run, place)
+    if calibration:
+        from tangokg.cli.calibration import show_calibration
+
+        show_calibration(output, forecaster, split.value, recent, horizons[0], plot, as_json)
+        return
     protocols = _protocols(forecaster, split, horizons, inductive, multi_step)
     measured = _measure(output, forecaster, split, protocols)
     counter = counter_beside(forecaster)
@@ -93,7 +104,17 @@ def evaluate(
         output.show(_broken(by, names[0], broken, output.verbose))
 
 
-def _check(by: By | None, horizons: list[float | None], plot: Path | None, multi_step: bool) -> None:
+def _check_calibration(
+    by: By | None, horizons: list[float | None], filters: list[Filter] | None, protocol: bool
+) -> None:
+    if by or filters or protocol or len(horizons) > 1:
+        raise ConfigError(
+            "--calibration asks all pairs that were active lately, from one horizon: leave out --by, --filter, "
+            "--inductive and --multi-step, and give one --horizon at most."
+        )
+
+
+def _check(by: By | None, horizons: list[float | None], plot: Path | None, multi_step: bool, calibration: bool) -> None:
     """What does not go together is told before the run is loaded."""
     if multi_step and horizons != [None]:
         raise ConfigError("--multi-step and --horizon both say where the history ends: give one of them.")
@@ -102,7 +123,7 @@ def _check(by: By | None, horizons: list[float | None], plot: Path | None, multi
     if plot:
         from tangokg.report import check_figure
 
-        if by is not By.TIME and len(horizons) == 1:
+        if by is not By.TIME and len(horizons) == 1 and not calibration:
             raise ConfigError("--plot draws figures over time or over horizons: add --by time, or --horizon 1-8.")
         check_figure(plot)
 

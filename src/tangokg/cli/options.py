@@ -167,13 +167,26 @@ Inductive = Annotated[bool, typer.Option("--inductive", help="Only queries with 
 MultiStep = Annotated[bool, typer.Option("--multi-step", help="Nothing from the first time of the part on is known.")]
 PlotMetrics = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw --by time, or several horizons: .png, .svg or .pdf."),
+    typer.Option("--plot", metavar="FILE", help="Draw --by time, several horizons, --calibration: .png, .svg, .pdf."),
+]
+
+Calibration = Annotated[
+    bool, typer.Option("--calibration", help="How chances and shares compare with what happened, instead of ranks.")
+]
+Recent = Annotated[
+    float, typer.Option(min=1, help="With --calibration: pairs with a fact in the last so many usual gaps.")
 ]
 
 # Of `tango forecast`
 Subject = Annotated[str | None, typer.Argument(help="Who acts; '?' asks for it.", show_default=False)]
 Relation = Annotated[str | None, typer.Argument(help="What is done; '?' asks for it.", show_default=False)]
-Object = Annotated[str | None, typer.Argument(help="To whom; without it, it is asked for.", show_default=False)]
+Object = Annotated[
+    str | None, typer.Argument(help="To whom; without it, it is asked for. All three: yes or no.", show_default=False)
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--by", metavar="TIME", help="At least once from the last fact until then.", show_default=False),
+]
 At = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="A date or number; else one usual gap after the last fact.", show_default=False),

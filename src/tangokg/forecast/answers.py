@@ -1,11 +1,9 @@
-"""What comes back: names with probabilities, and the earlier facts that speak for them."""
+"""What comes back: names with chances, and the earlier facts that speak for them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from tangokg.errors import harmless_line
 from tangokg.forecast.display import Shown
@@ -15,54 +13,95 @@ from tangokg.quads.values import Quadruples
 
 @dataclass(frozen=True)
 class Answer:
-    """One candidate, how likely it is, and how often and when the fact was seen before."""
+    """One candidate as a whole fact, two probabilities, and how often and when the fact was seen before.
 
-    name: str
-    probability: float
+    ``share`` holds *if* the question has an answer at all: for an asked object, if (subject, relation) has a fact then.
+    ``chance`` is that of the fact itself: in the step asked about, or at least once until its end.
+    """
+
+    name: str  # what was asked for
+    share: float
+    chance: float
     seen: int
     last: str | None
+    subject: str
+    relation: str
+    object: str
 
 
 @dataclass(frozen=True)
 class Forecast(Shown):
-    """The likeliest answers to one question, the likeliest first."""
+    """The answers to one question: candidates in the order of the model, events by their chance."""
 
     subject: str
     relation: str
     object: str
     at: str
-    asked: str  # which of the three the answers are for
+    asked: str  # which of the three the answers are for; "event", or "fact" for yes and no
     answers: tuple[Answer, ...]
+    by: bool = False  # whether ``at`` ends a span
+    happens: float | None = None  # the chance that the question has an answer: see Answer.share
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        question = {"subject": self.subject, "relation": self.relation, "object": self.object, "at": self.at}
-        return question | {"asked": self.asked, "answers": [vars(answer) for answer in self.answers]}
+        question: dict[str, Any] = {"subject": self.subject, "relation": self.relation, "object": self.object}
+        question |= {"at": self.at}
+        question |= {"by": self.by, "asked": self.asked, "happens": self.happens}
+        return question | {"answers": [vars(answer) for answer in self.answers]}
+
+    @property
+    def title(self) -> str:
+        return f"({self.subject}, {self.relation}, {self.object}) {'by' if self.by else 'at'} {self.at}"
 
     def __str__(self) -> str:
-        lines = [f"({self.subject}, {self.relation}, {self.object}) at {self.at}"]
+        lines = [self.title]
+        if self.happens is not None:
+            lines.append(f"     {self.happens:6.1%}  {self.condition} has a fact")
         for place, answer in enumerate(self.answers, 1):
-            often = "once" if answer.seen == 1 else f"{answer.seen} times"
-            seen = f"seen {often}, last {answer.last}" if answer.seen else "never seen before"
-            lines.append(f"{place:3d}. {answer.probability:6.1%}  {answer.name}  ({seen})")
+            chances = f"chance {answer.chance:6.1%}  share {answer.share:6.1%}"
+            lines.append(f"{place:3d}. {chances}  {answer.name}  ({evidence(answer)})")
         return "\n".join(map(harmless_line, lines))
 
+    @property
+    def condition(self) -> str:
+        """What has a fact with the chance ``happens``."""
+        o = UNKNOWN if self.asked in ("fact", "object") else self.object
+        return f"({self.subject}, {self.relation}, {o})"
 
-def describe(facts: Quadruples, question: Question, ids: list[int], probabilities: list[float]) -> Forecast:
-    """Ids and probabilities -> names, with what is known of each before the time asked for."""
+
+def evidence(answer: Answer) -> str:
+    """How often and when the fact of an answer was seen, in words."""
+    often = "once" if answer.seen == 1 else f"{answer.seen} times"
+    return f"seen {often}, last {answer.last}" if answer.seen else "never seen before"
+
+
+@dataclass(frozen=True)
+class Found:
+    """An answer in numbers."""
+
+    s: int
+    r: int
+    o: int
+    share: float
+    chance: float
+
+
+def describe(facts: Quadruples, question: Question, found: list[Found], happens: float | None) -> Forecast:
+    """Ids and chances -> names, with what is known of each before the time asked for."""
     vocab, clock = facts.vocab, facts.clock
-    known = facts.t < question.t
+    known = facts.t < question.step
     for column, value in (("s", question.s), ("r", question.r), ("o", question.o)):
-        if value is not None:
+        if value is not None and question.asked != "event":
             known &= getattr(facts, column) == value
-    asked = {"subject": facts.s, "relation": facts.r, "object": facts.o}[question.asked][known]
-    t = facts.t[known]
-    names = vocab.relations if question.asked == "relation" else vocab.entities
+    before = facts.select(known)
     answers = []
-    for i, probability in zip(ids, probabilities, strict=True):
-        times = np.unique(t[asked == i])
-        last = clock.format(float(times[-1])) if len(times) else None
-        answers.append(Answer(names[i], probability, len(times), last))
+    for one in found:
+        own = (before.s == one.s) & (before.r == one.r) & (before.o == one.o)
+        last = clock.format(float(before.moments[own].max())) if own.any() else None
+        s, r, o = vocab.entities[one.s], vocab.relations[one.r], vocab.entities[one.o]
+        name = {"subject": s, "relation": r, "object": o, "fact": o}.get(question.asked, f"{s}, {r}, {o}")
+        times = len(set(before.t[own].tolist()))
+        answers.append(Answer(name, one.share, one.chance, times, last, s, r, o))
     return Forecast(
         UNKNOWN if question.s is None else vocab.entities[question.s],
         UNKNOWN if question.r is None else vocab.relations[question.r],
@@ -70,4 +109,6 @@ def describe(facts: Quadruples, question: Question, ids: list[int], probabilitie
         clock.format(question.t),
         question.asked,
         tuple(answers),
+        question.span,
+        happens,
     )

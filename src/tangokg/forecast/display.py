@@ -25,7 +25,8 @@ class Shown:
         found = self.to_dict()
         rows = [list(map(_cell, answer.values())) for answer in found["answers"]]
         headings = list(found["answers"][0]) if rows else []
-        title = f"({found['subject']}, {found['relation']}, {found['object']}) at {found['at']}"
+        when = f"{'by' if found.get('by') else 'at'} {found['at']}"
+        title = f"({found['subject']}, {found['relation']}, {found['object']}) {when}"
         return html_table(title, headings, rows)
 
 

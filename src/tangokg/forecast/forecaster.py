@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -12,28 +11,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tangokg.errors import DataError, check_options, check_types
-from tangokg.forecast.answers import Forecast, describe
+from tangokg.forecast.answering import Answering
+from tangokg.forecast.answers import Forecast
+from tangokg.forecast.calibrating import ask_recent, calibrate
+from tangokg.forecast.chances import Chances, fit_chances, load_chances, save_chances
 from tangokg.forecast.horizon import tell_far
 from tangokg.forecast.questions import Question, When, make_question
+from tangokg.history.asked import RECENT
+from tangokg.history.hazard import Hazard
 from tangokg.models import Model
 from tangokg.quads import read_events
 from tangokg.quads.adapt import adapt
 from tangokg.quads.values import Dataset, Quadruples, concatenate
 from tangokg.rank import SINGLE_STEP, Metrics, Protocol, evaluate
+from tangokg.rank.calibration import Calibration
 from tangokg.snapshots.timeline import Timeline, build_timeline
-from tangokg.snapshots.windows import Queries, Windows, queries_at
+from tangokg.snapshots.windows import Queries, queries_at
 from tangokg.train import Progress, RunConfig, RunFolder
 from tangokg.train.devices import choose_device
 from tangokg.train.exposure import Exposure, everything
 from tangokg.train.locks import owning
-
-BATCH, TIMES = 256, 16  # questions scored at once, and the most distinct times among them
-
-Floats = NDArray[np.float64]
 
 
 class Forecaster:
@@ -46,10 +46,13 @@ class Forecaster:
         config: RunConfig,
         progress: Progress | None = None,
         exposure: Exposure | None = None,
+        chances: Chances | None = None,
     ) -> None:
         self.model, self.dataset, self.config = model.eval(), dataset, config
         self.progress = progress or Progress()
         self.exposure = exposure or Exposure.of(dataset)
+        if chances is not None:
+            self.__dict__["chances"] = chances
 
     def __repr__(self) -> str:
         return f"Forecaster({self.config.model!r} trained on {self.dataset!r})"
@@ -58,6 +61,16 @@ class Forecaster:
     def facts(self) -> Quadruples:
         """All that is known; grows with :meth:`observe`."""
         return self.dataset.facts
+
+    @cached_property
+    def chances(self) -> Chances:
+        """What turns the model's shares into chances; fitted when first used where the run has none."""
+        return fit_chances(self.model, self.dataset, self._device)
+
+    @property
+    def hazard(self) -> Hazard:
+        """The chance that (s, r) has a fact at all, from what happened before."""
+        return self.chances.hazard
 
     # Asking
 
@@ -68,96 +81,43 @@ class Forecaster:
         object: str | None = None,
         *,
         at: When = None,
+        by: When = None,
         top: int = 10,
     ) -> Forecast:
-        """The ``top`` likeliest completions of a fact; the one of the three that is left out (or "?") is asked for.
+        """Answer a question about a fact: what is left out (or "?") is asked for.
+
+        One left out: the ``top`` likeliest names for it. None: whether the fact happens. Two or three: the likeliest
+        events of those active lately, a subject given alone in either role.
 
         ``at`` is a date or number in the data's clock, between or beyond observed times; by default one usual gap
-        after the last fact. Only facts before it are used.
+        after the last fact. Only facts of the steps before the one that holds it are used. ``by`` asks for at least one
+        time from the last fact until then.
         """
-        question = make_question(self.facts, subject, relation, object, at)
+        question = make_question(self.facts, subject, relation, object, at, by)
         return self._answer([question], top)[0]
 
-    def forecast_table(self, queries: Any, *, at: When = None, top: int = 10, skip_bad: bool = False) -> pa.Table:
+    def forecast_table(
+        self, queries: Any, *, at: When = None, by: When = None, top: int = 10, skip_bad: bool = False
+    ) -> pa.Table:
         """Many questions in (a table or file with columns subject, relation, object, time), an Arrow table out.
 
-        A missing column or an empty cell is what is asked for; a missing time is ``at``. The answers of row i of the
-        input stand in ``top`` rows with ``query`` = i, the likeliest first. ``skip_bad`` leaves out rows that cannot be
-        asked, such as those with an unknown name.
+        A missing column or an empty cell is what is asked for; a missing time is ``at``, or with ``by`` all questions
+        are until then. The answers of row i of the input stand in ``top`` rows with ``query`` = i, the best first.
+        Rows that cannot be asked, such as those with an unknown name, are an error, or left out with ``skip_bad``.
         """
         from tangokg.forecast.tables import answers_table, read_questions
 
-        questions = read_questions(queries, self.facts, at, skip_bad)
+        questions = read_questions(queries, self.facts, at, by, skip_bad)
         return answers_table(self._answer(list(questions.values()), top), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
-        """Questions in batches by time; those for an entity are scored together."""
         check_types("forecast", ("top", top, (int,)))
-        if top < 1:
-            raise DataError(f"top must be at least 1, found {top}.")
         tell_far(self.dataset, self.facts, [question.t for question in questions])
-        times = np.array([question.t for question in questions])
-        found: dict[int, Forecast] = {}
-        self.model.eval()
-        with torch.inference_mode():
-            for batch in _batches(times, 1 if self.model.one_by_one else TIMES):
-                t, window = np.unique(times[batch], return_inverse=True)
-                encoded = self.model.encode(self._timeline, self._windows(t))
-                chances = self._chances(encoded, [questions[i] for i in batch], window)
-                for i, p in zip(batch.tolist(), chances, strict=True):
-                    self._check_finite(p, questions[i])
-                    best = torch.topk(p, min(top, len(p)))
-                    found[i] = describe(self.facts, questions[i], best.indices.tolist(), best.values.tolist())
-        return [found[i] for i in range(len(questions))]
+        return self._answering.answer(questions, top)
 
-    def _check_finite(self, p: Tensor, question: Question) -> None:
-        if not p.isfinite().all():
-            at, last = (self.facts.clock.format(t) for t in (question.t, float(self.facts.t.max())))
-            raise DataError(
-                f"time {at} lies too far beyond the last fact, {last}: the model's states overflow on the way. "
-                f"Ask for an earlier time."
-            )
-
-    def _windows(self, t: Floats) -> Windows:
-        at = torch.from_numpy(t).to(self._device)
-        return Windows(torch.searchsorted(self._timeline.t, at), at)
-
-    def _chances(self, encoded: Any, questions: list[Question], window: Any) -> list[Tensor]:
-        """Probabilities of all candidates for what each question asks."""
-        count = self.facts.vocab.num_relations
-        chances: list[Tensor] = [torch.empty(0)] * len(questions)
-        asked = [
-            (i, int(window[i]), q.o if q.s is None else q.s, q.r + (count if q.s is None else 0))  # r + R: the subject
-            for i, q in enumerate(questions)
-            if q.r is not None
-        ]
-        if asked:
-            rows, *columns = (list(column) for column in zip(*asked, strict=True))
-            for i, p in zip(rows, self.model.probabilities(self._scores(encoded, *columns)), strict=True):
-                chances[i] = p
-        for i, question in enumerate(questions):
-            if question.r is None:
-                chances[i] = self._relation_chances(encoded, int(window[i]), question)
-        return chances
-
-    def _relation_chances(self, encoded: Any, window: int, question: Question) -> Tensor:
-        r""":math:`p(r | s, o) \propto p(o | s, r) \, p(r | s)`, with p(r | s) counted in the history."""
-        assert question.s is not None
-        count = self.facts.vocab.num_relations
-        scores = self._scores(encoded, [window] * count, [question.s] * count, list(range(count)))
-        likelihood = self.model.probabilities(scores)[:, question.o]  # (R,)
-        timeline = self._timeline
-        known = int(timeline.offset[timeline.before(question.t)])  # edges before the time asked for, each once
-        s, r = timeline.s[:known], timeline.r[:known]
-        everyone = torch.bincount(r[r < count], minlength=count) + 1.0
-        own = torch.bincount(r[(r < count) & (s == question.s)], minlength=count)
-        prior = (own + everyone / everyone.sum()).to(likelihood)
-        joint = likelihood.clamp(min=torch.finfo(likelihood.dtype).tiny) * prior
-        return joint / joint.sum()
-
-    def _scores(self, encoded: Any, window: Sequence[int], s: Sequence[int], r: Sequence[int]) -> Tensor:
-        columns = (torch.tensor(column, device=self._device) for column in (window, s, r, r))
-        return self.model.score(encoded, Queries(*columns))
+    @property
+    def _answering(self) -> Answering:
+        return Answering(self.model, self.facts, self._timeline, self._on_host, self.chances)
 
     # New facts
 
@@ -174,7 +134,7 @@ class Forecaster:
         added = new.select(np.sort(first[first >= len(known)]) - len(known))
         after = [part for part in (self.dataset.after, added) if part is not None]
         self.dataset = replace(self.dataset, after=concatenate(after)).with_vocab(new.vocab)
-        for derived in ("facts", "_timeline"):
+        for derived in ("facts", "_timeline", "_on_host"):
             self.__dict__.pop(derived, None)
         return len(added)
 
@@ -219,6 +179,23 @@ class Forecaster:
         metrics = evaluate(self.model, timeline, torch.searchsorted(timeline.t, asked.t), only, **options)
         return replace(metrics, relations=new.vocab.relations, not_comparable=self.exposure.seen)
 
+    def calibration(self, facts: Any = None, recent: float = RECENT, horizon: float = 0.0) -> dict[str, Calibration]:
+        """How far chances and shares can be trusted: what was said for the times of ``facts`` (default: the test part).
+
+        Asked are all pairs (s, r) with a fact in the last ``recent`` usual gaps, whether they have one now or not. Of
+        ``pair`` (they have any fact), ``fact`` (each of the best objects) and ``share`` (the same where they have any).
+        """
+        check_types("calibration", ("recent", recent, (int, float)), ("horizon", horizon, (int, float)))
+        part = self.dataset.test if facts is None else self._as_facts(facts)
+        if not len(part):
+            raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
+        new = adapt(part, self.facts.vocab, self.facts.clock)
+        self.exposure.check(new)
+        timeline = build_timeline(concatenate([replace(self.facts, vocab=new.vocab), new]))
+        target = torch.searchsorted(timeline.t, torch.from_numpy(np.unique(new.t)).double())
+        asked = ask_recent(timeline, self.chances, target, recent, horizon)
+        return calibrate(self.model, self.chances, timeline.to(self._device), timeline, asked)
+
     @property
     def seen(self) -> Tensor:
         """(N,) bool: the entities that training saw, for the inductive protocol."""
@@ -237,25 +214,21 @@ class Forecaster:
         with owning(Path(path)):
             folder = RunFolder(Path(path)).claim(overwrite)
             folder.create(self.dataset, self.config)
+            save_chances(folder.path, self.chances)
             folder.save_model(self.model, self.progress, self.exposure)
 
     @cached_property
     def _timeline(self) -> Timeline:
-        return build_timeline(self.facts).to(self._device)
+        return self._on_host.to(self._device)
+
+    @cached_property
+    def _on_host(self) -> Timeline:
+        return build_timeline(self.facts)
 
     @property
     def _device(self) -> torch.device:
         tensors = [*self.model.parameters(), *self.model.buffers()]
         return tensors[0].device if tensors else torch.device("cpu")
-
-
-def _batches(times: Floats, most: int = TIMES) -> Iterator[NDArray[np.int64]]:
-    """Positions in order of time, at most ``BATCH`` questions and ``most`` distinct times together."""
-    order = np.argsort(times, kind="stable")
-    fresh = np.diff(times[order], prepend=-np.inf) > 0
-    group = (np.cumsum(fresh) - 1) // most  # of times
-    for some in np.split(order, np.flatnonzero(np.diff(group)) + 1):
-        yield from (some[i : i + BATCH] for i in range(0, len(some), BATCH))
 
 
 def _among(queries: Queries, own: Queries) -> Tensor:
@@ -273,4 +246,5 @@ def load(path: str | Path, device: str = "auto") -> Forecaster:
     check_types("load", ("path", path, (str, Path)), ("device", device, (str,)))
     folder = RunFolder(Path(path))
     model, dataset, config = folder.load()
-    return Forecaster(model.to(choose_device(device)), dataset, config, folder.progress(), folder.exposure())
+    model, exposure, chances = model.to(choose_device(device)), folder.exposure(), load_chances(folder.path)
+    return Forecaster(model, dataset, config, folder.progress(), exposure, chances)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from math import floor
 
 import numpy as np
 
@@ -17,45 +18,84 @@ When = str | int | float | date | datetime | None
 
 @dataclass(frozen=True)
 class Question:
-    """(s, r, o) with exactly one of the three asked for (None), at time ``t`` in steps of the clock."""
+    """(s, r, o), those asked for being None, at time ``t`` in steps of the clock, or at least once until then.
+
+    Facts are dated by the step that holds them, and a step is known only when it has ended: a question at any time
+    inside a step is one about this step, and knows the steps before it. ``since`` is the first step of a span, before
+    which all is known.
+    """
 
     s: int | None
     r: int | None
     o: int | None
     t: float
+    since: float | None = None
+
+    @property
+    def step(self) -> float:
+        """Nothing of this step, or later, is known."""
+        return float(floor(self.t)) if self.since is None else self.since
+
+    @property
+    def until(self) -> float:
+        """The last step that is asked about."""
+        return float(floor(self.t))
+
+    @property
+    def span(self) -> bool:
+        return self.since is not None
 
     @property
     def asked(self) -> str:
-        return "subject" if self.s is None else "relation" if self.r is None else "object"
+        """What the answers are: names of one kind, whole events where two or three are unknown, or yes and no."""
+        unknown = [name for name, x in (("subject", self.s), ("relation", self.r), ("object", self.o)) if x is None]
+        return unknown[0] if len(unknown) == 1 else "event" if unknown else "fact"
 
 
 def make_question(
-    facts: Quadruples, subject: str | None, relation: str | None, object: str | None, at: When
+    facts: Quadruples,
+    subject: str | None,
+    relation: str | None,
+    object: str | None,
+    at: When = None,
+    by: When = None,
 ) -> Question:
-    """Look names up and place the time; one of the three is None or "?"."""
+    """Look names up and place the time; what is None or "?" is asked for."""
+    if at is not None and by is not None:
+        raise DataError(f"a question is for one step or until a date: give at ({at!s}) or by ({by!s}), not both.")
     vocab = facts.vocab
-    named = [None if name in (None, UNKNOWN) else str(name) for name in (subject, relation, object)]
-    if sum(name is None for name in named) != 1:
-        raise DataError(
-            f"exactly one of subject, relation and object is asked for (leave it out or write {UNKNOWN!r}); found "
-            f"subject {subject!r}, relation {relation!r}, object {object!r}."
-        )
-    s, r, o = named
+    s, r, o = (None if name in (None, UNKNOWN) else str(name) for name in (subject, relation, object))
+    t = place(facts, at) if by is None else place_end(facts, by)
     return Question(
         None if s is None else vocab.entity_id(s),
         None if r is None else vocab.relation_id(r),
         None if o is None else vocab.entity_id(o),
-        place(facts, at),
+        t,
+        None if by is None else float(facts.usual.t.max()) + 1,
     )
 
 
+def place_end(facts: Quadruples, by: When) -> float:
+    """The end of a span that begins after the last fact, in steps."""
+    assert by is not None
+    t = facts.clock.parse(by)
+    last_step = float(facts.usual.t.max())
+    if not floor(t) > last_step:
+        last = facts.clock.format(last_step)
+        raise DataError(
+            f"by {by!s}: the span begins after the last fact, of {last}, and must end later. "
+            f"Give a later date, or ask for one step with at (--at)."
+        )
+    return t
+
+
 def place(facts: Quadruples, at: When) -> float:
-    """The time asked for, in steps; None is one usual gap after the last fact. It must lie after the first fact."""
+    """The time asked for, in steps; None is one usual gap after the last fact. A step with facts must have ended."""
     if at is None:
         times = np.unique(facts.usual.t)
         return float(times[-1] + (np.median(np.diff(times)) if len(times) > 1 else 1))
     t = facts.clock.parse(at)
-    if not t > facts.t.min():
+    if not floor(t) > facts.t.min():
         first, last = (facts.clock.format(float(bound)) for bound in (facts.t.min(), facts.t.max()))
         raise DataError(
             f"time {at!s}: nothing is known before it. The history runs from {first} to {last}; ask for a later time."

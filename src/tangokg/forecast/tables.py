@@ -31,7 +31,9 @@ def open_questions(source: Any, columns: Mapping[str, str] | None = None) -> Sou
     return replace(opened, table=opened.table.select(list(chosen.values())).rename_columns(list(chosen)))
 
 
-def read_questions(source: Any, facts: Quadruples, at: When, skip_bad: bool = False) -> dict[int, Question]:
+def read_questions(
+    source: Any, facts: Quadruples, at: When = None, by: When = None, skip_bad: bool = False
+) -> dict[int, Question]:
     """Row -> question, of a table (:func:`open_questions`, whose result is a source too); an empty cell is asked for.
 
     All rows that cannot be asked, such as those with an unknown name, are told together; ``skip_bad`` leaves them out.
@@ -50,6 +52,11 @@ def read_questions(source: Any, facts: Quadruples, at: When, skip_bad: bool = Fa
     for row, (*cells, time) in enumerate(zip(*columns, strict=True)):
         s, r, o = (None if cell is None else str(cell).strip() or None for cell in cells)
         try:
+            if (s, r, o) == (None, None, None):
+                raise DataError("the row is empty: expected at least one of subject, relation and object.")
+            if by is not None:
+                questions[row] = make_question(facts, s, r, o, at, by)
+                continue
             if time is None or not str(time).strip():
                 default = place(facts, at) if default is None else default
                 time = default
@@ -65,7 +72,7 @@ def read_questions(source: Any, facts: Quadruples, at: When, skip_bad: bool = Fa
 
 
 def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = None) -> pa.Table:
-    """One row for each answer: the question it belongs to, its place, its name and its probability.
+    """One row for each answer: the question it belongs to, its place, its name and its chances.
 
     ``numbers`` are those of the questions, where they are not 0, 1, 2 and so on.
     """
@@ -78,13 +85,16 @@ def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = Non
             "time": forecast.at,
             "rank": place,
             "answer": answer.name,
-            "probability": answer.probability,
+            "share": answer.share,
+            "chance": answer.chance,
             "seen": answer.seen,
             "last": answer.last,
         }
         for number, forecast in zip(numbers or range(len(forecasts)), forecasts, strict=True)
         for place, answer in enumerate(forecast.answers, 1)
     ]
-    kinds = {"query": pa.int64(), "rank": pa.int64(), "probability": pa.float64(), "seen": pa.int64()}
-    names = ["query", "subject", "relation", "object", "time", "rank", "answer", "probability", "seen", "last"]
+    kinds = {"query": pa.int64(), "rank": pa.int64(), "share": pa.float64(), "chance": pa.float64()}
+    kinds |= {"seen": pa.int64()}
+    names = ["query", "subject", "relation", "object", "time", "rank", "answer"]
+    names += ["share", "chance", "seen", "last"]
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, kinds.get(name, pa.string())) for name in names]))

@@ -16,6 +16,7 @@ import torch
 
 from tangokg.config import parse_duration, unknown_setting
 from tangokg.errors import ConfigError, DataError, RunError, TangoError, check_types
+from tangokg.forecast.chances import save_chances
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.models import Model
 from tangokg.quads import find, read_table
@@ -145,6 +146,7 @@ def _train(plan: _Plan, folder: RunFolder | None, resume: bool, reporter: Report
         found = results(best)
         if folder is not None:
             folder.save_metrics(found)
+            save_chances(folder.path, best.chances)
             folder.save_model(model, replace(progress, ended=CHOSEN) if refit else progress, plan.exposure)
             saved = True
         return _refit(plan, best, folder, resume, reporter, stop) if refit else best
@@ -168,7 +170,7 @@ def _refit(
     exposure = plan.exposure.after_refit(plan.dataset)
     if folder is not None:
         folder.save_model(model, chosen.progress, exposure)
-    return Forecaster(model, plan.dataset, plan.config, chosen.progress, exposure)
+    return Forecaster(model, plan.dataset, plan.config, chosen.progress, exposure, chosen.chances)
 
 
 def _keep(

@@ -40,5 +40,8 @@ def _times(facts: Quadruples, to: Clock) -> tuple[Ids, Floats | None]:
             raise DataError(f"the new facts count {of.unit}s, those already here {to.unit}s; convert the column.")
         return facts.t, facts.exact
     moments = of.moments(facts.moments)
-    t = to.steps(moments)
-    return t, exact_or_none(to.exact(moments), t)
+    # Without exact moments a fact may be of any moment of its step, and is known only when the step has ended: the
+    # facts of a week belong to its last day.
+    ended = of.moments((facts.t + 1).astype(np.float64)) - np.timedelta64(1, "us") if facts.exact is None else moments
+    t = to.steps(ended)
+    return t, exact_or_none(np.maximum(to.exact(moments), t), t)

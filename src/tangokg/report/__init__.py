@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from tangokg.report.figures import SUFFIXES, check_figure, plot_by_time, plot_horizons, plot_training, read_log
+from tangokg.report.figures import (
+    SUFFIXES,
+    check_figure,
+    plot_by_time,
+    plot_horizons,
+    plot_reliability,
+    plot_training,
+    read_log,
+)
 
-__all__ = ["SUFFIXES", "check_figure", "plot_by_time", "plot_horizons", "plot_training", "read_log"]
+__all__ = [
+    "SUFFIXES",
+    "check_figure",
+    "plot_by_time",
+    "plot_horizons",
+    "plot_reliability",
+    "plot_training",
+    "read_log",
+]

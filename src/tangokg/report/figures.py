@@ -15,6 +15,7 @@ from tangokg.quads.clock import Clock
 if TYPE_CHECKING:  # matplotlib takes a while to import
     from matplotlib.figure import Figure
 
+    from tangokg.rank.calibration import Bin
     from tangokg.rank.metrics import Summary
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -47,6 +48,19 @@ def plot_horizons(
         values = [summary.mrr for summary in others.values()]
         axes.plot(list(others), values, label=f"MRR of {name}", color="grey", linestyle="--", clip_on=False)
     _draw_summaries(axes, groups)
+    write_figure(figure, path)
+
+
+def plot_reliability(path: Path, kinds: Mapping[str, Sequence[Bin]], title: str) -> None:
+    """How often what was given a probability came true; on the diagonal it was said rightly."""
+    figure, axes = _start(title, "said (per cent)", "happened (per cent)")
+    axes.plot([0, 100], [0, 100], color="grey", linestyle="--", linewidth=1)
+    for (kind, bins), colour in zip(kinds.items(), COLOURS, strict=False):
+        said, happened = [100 * b.said for b in bins], [100 * b.happened for b in bins]
+        axes.plot(said, happened, label=kind, color=colour, marker="o", ms=3, clip_on=False)
+    axes.set_xlim(0, 100)
+    axes.set_ylim(0, 100)
+    figure.legend(frameon=False, loc="outside lower center")
     write_figure(figure, path)
 
 

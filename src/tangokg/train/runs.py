@@ -139,8 +139,9 @@ class RunFolder:
             raise RunError(f"{self.path}: the weights were written by another version ({error}).") from None
 
     def save_stopped(self, model: Model, progress: Progress, exposure: Exposure) -> None:
-        """The best weights of a training that was stopped; figures of earlier ones are not theirs."""
-        (self.path / "metrics.json").unlink(missing_ok=True)
+        """The best weights of a training that was stopped; figures and chances of earlier ones are not theirs."""
+        for name in ("metrics.json", "chances.safetensors"):
+            (self.path / name).unlink(missing_ok=True)
         self.save_model(model, progress, exposure)
 
     def exposure(self) -> Exposure:

@@ -1,0 +1,246 @@
+"""Questions in ids -> answers in ids: the model's order of candidates, and the chance of each fact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tangokg.errors import DataError
+from tangokg.forecast.answers import Forecast, Found, describe
+from tangokg.forecast.chances import CANDIDATES, Chances, joint
+from tangokg.forecast.questions import Question
+from tangokg.forecast.shares import best_shares, shares_of
+from tangokg.history.asked import RECENT
+from tangokg.history.given import Candidates
+from tangokg.history.series import recent_pairs
+from tangokg.models import Model
+from tangokg.quads.values import Quadruples
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Queries, Windows
+
+BATCH, TIMES = 256, 16  # questions scored at once, and the most distinct times among them
+MOST_PAIRS = 4096  # whose objects are looked at for events: those with the largest chances of a fact
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class When:
+    """What is known and when it is asked for, of several facts."""
+
+    known: Tensor  # (M,) snapshots
+    step: Tensor  # (M,) the first step that is not known to the model
+    until: Tensor  # (M,) the last step asked about
+    span: bool  # whether all steps until then are asked about
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """A model with the facts it knows and the chances that were fitted for it."""
+
+    model: Model
+    facts: Quadruples
+    timeline: Timeline  # on the device of the model
+    on_host: Timeline
+    chances: Chances
+
+    @property
+    def labels(self) -> int:
+        return 2 * self.facts.vocab.num_relations
+
+    def answer(self, questions: list[Question], top: int) -> list[Forecast]:
+        """Questions for a name in batches by time; whole events and single facts one by one."""
+        if top < 1:
+            raise DataError(f"top must be at least 1, found {top}.")
+        found: dict[int, Forecast] = {}
+        named = [i for i, q in enumerate(questions) if q.asked not in ("fact", "event")]
+        times = np.array([questions[i].step for i in named])
+        self.model.eval()
+        for batch in _batches(times, 1 if self.model.one_by_one else TIMES):
+            for i, forecast in self._names([named[k] for k in batch.tolist()], questions, top):
+                found[i] = forecast
+        for i, question in enumerate(questions):
+            if question.asked == "fact":
+                found[i] = self._fact(question)
+            elif question.asked == "event":
+                found[i] = self._events(question, top)
+        return [found[i] for i in range(len(questions))]
+
+    # One name is asked for
+
+    def _names(self, batch: list[int], questions: list[Question], top: int) -> Iterator[tuple[int, Forecast]]:
+        asked = [questions[i] for i in batch]
+        t, window = np.unique([question.step for question in asked], return_inverse=True)
+        with torch.inference_mode():
+            at = torch.from_numpy(t).to(self.timeline.t.device)
+            encoded = self.model.encode(self.timeline, Windows(torch.searchsorted(self.timeline.t, at), at))
+            shares = self._shares(encoded, asked, window)
+        best = []
+        for question, p in zip(asked, shares, strict=True):
+            self._check_finite(p, question)
+            best.append(torch.topk(p, min(top, len(p))))
+        for kind in ("object", "relation", "subject"):
+            some = [k for k, question in enumerate(asked) if question.asked == kind]
+            if some:
+                values, ids = ([best[k][column].cpu() for k in some] for column in (0, 1))
+                named = self._named(kind, [asked[k] for k in some], ids, torch.cat(values).double())
+                yield from zip((batch[k] for k in some), named, strict=True)
+
+    def _named(self, kind: str, asked: list[Question], ids: list[Tensor], p: Tensor) -> list[Forecast]:
+        """Candidates of several questions of one kind with their chances; ``p`` is what the model gives to each."""
+        sizes = torch.tensor([len(x) for x in ids])
+        when, found = self._when(asked, sizes), torch.cat(ids)
+        names = [[-1 if x is None else x for x in (q.s, q.r, q.o)] for q in asked]
+        s, r, o = torch.tensor(names).repeat_interleave(sizes, 0).T
+        happens: Tensor | None = None
+        if kind == "object":
+            o = found
+            share, chance, happens = self.chances_of(s * self.labels + r, o, when, p)
+        elif kind == "relation":
+            r, share = found, p
+            _, chance, _ = self.chances_of(s * self.labels + r, o, when)
+        else:
+            s = found
+            share, _, happens = self.chances_of(o * self.labels + r + self.labels // 2, s, when, p)
+            _, chance, _ = self.chances_of(s * self.labels + r, o, when)
+        rows = torch.arange(len(found)).split(sizes.tolist())
+        columns = [s, r, o, share, chance]
+        return [self._describe(q, columns, happens, k) for q, k in zip(asked, rows, strict=True)]
+
+    def _when(self, asked: list[Question], sizes: Tensor) -> When:
+        times = torch.tensor([[q.step, q.until] for q in asked], dtype=torch.float64)
+        known = torch.searchsorted(self.on_host.t, times[:, 0].contiguous())
+        rows = torch.arange(len(asked)).repeat_interleave(sizes)
+        return When(known[rows], times[rows, 0], times[rows, 1], asked[0].span)
+
+    def _shares(self, encoded: Any, questions: list[Question], window: Any) -> list[Tensor]:
+        """What the model gives to all candidates for what each question asks."""
+        count = self.facts.vocab.num_relations
+        shares: list[Tensor] = [torch.empty(0)] * len(questions)
+        asked = [
+            (i, int(window[i]), q.o if q.s is None else q.s, q.r + (count if q.s is None else 0))  # r + R: the subject
+            for i, q in enumerate(questions)
+            if q.r is not None
+        ]
+        if asked:
+            rows, *columns = (list(column) for column in zip(*asked, strict=True))
+            for i, p in zip(rows, self.model.probabilities(self._scores(encoded, *columns)), strict=True):
+                shares[i] = p
+        for i, question in enumerate(questions):
+            if question.r is None:
+                shares[i] = self._relation_shares(encoded, int(window[i]), question)
+        return shares
+
+    def _relation_shares(self, encoded: Any, window: int, question: Question) -> Tensor:
+        r""":math:`p(r | s, o) \propto p(o | s, r) \, p(r | s)`, with p(r | s) counted in the history."""
+        assert question.s is not None
+        count = self.facts.vocab.num_relations
+        scores = self._scores(encoded, [window] * count, [question.s] * count, list(range(count)))
+        likelihood = self.model.probabilities(scores)[:, question.o]  # (R,)
+        timeline = self.timeline
+        known = int(timeline.offset[timeline.before(question.step)])  # edges before the step asked for, each once
+        s, r = timeline.s[:known], timeline.r[:known]
+        everyone = torch.bincount(r[r < count], minlength=count) + 1.0
+        own = torch.bincount(r[(r < count) & (s == question.s)], minlength=count)
+        prior = (own + everyone / everyone.sum()).to(likelihood)
+        product = likelihood.clamp(min=torch.finfo(likelihood.dtype).tiny) * prior
+        return product / product.sum()
+
+    def _scores(self, encoded: Any, window: Sequence[int], s: Sequence[int], r: Sequence[int]) -> Tensor:
+        columns = (torch.tensor(column, device=self.timeline.t.device) for column in (window, s, r, r))
+        return self.model.score(encoded, Queries(*columns))
+
+    def _check_finite(self, p: Tensor, question: Question) -> None:
+        if not p.isfinite().all():
+            at, last = (self.facts.clock.format(t) for t in (question.t, float(self.facts.usual.t.max())))
+            raise DataError(
+                f"time {at} lies too far beyond the last fact, {last}: the model's states overflow on the way. "
+                f"Ask for an earlier time."
+            )
+
+    # Chances
+
+    def chances_of(self, pair: Tensor, o: Tensor, when: When, p: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """``(share, chance, happens)`` of facts (M,); ``p`` is what the model gives to them."""
+        if p is None:
+            p = shares_of(self.model, self.timeline, pair, o, when.known, when.step)
+        key = torch.stack([pair.double(), when.step, when.until], dim=1)
+        of = torch.unique(key, dim=0, return_inverse=True)[1] if len(pair) else pair
+        one = torch.zeros(int(of.max()) + 1 if len(of) else 0, dtype=torch.int64).scatter_(0, of, torch.arange(len(of)))
+        step = self.chances.pair(self.on_host, pair[one], when.known[one], when.step[one])[of]
+        share = self.chances.share(self.on_host, Candidates(pair, o, when.known, when.step, p, step))
+        if not when.span:
+            return share, joint(step, share), step
+        happens = self.chances.pair(self.on_host, pair[one], when.known[one], when.until[one], span=True)[of]
+        return share, joint(happens, share, span=True), happens
+
+    def _fact(self, question: Question) -> Forecast:
+        s, r, o = torch.tensor([[-1 if x is None else x] for x in (question.s, question.r, question.o)])
+        share, chance, happens = self.chances_of(s * self.labels + r, o, self._when([question], torch.tensor([1])))
+        return self._describe(question, [s, r, o, share, chance], happens)
+
+    # Two or three names are asked for
+
+    def _events(self, question: Question, top: int) -> Forecast:
+        """The likeliest facts of the pairs that were active lately; a name given alone may stand in either role."""
+        labels, pair = self.labels, self._active_pairs(question)
+        when = self._when([question], torch.tensor([len(pair)]))
+        best = best_shares(self.model, self.timeline, pair, when.known, when.step, CANDIDATES)
+        pair, o, p = pair.repeat_interleave(best.o.shape[1]), best.o.flatten(), best.share.flatten()
+        s, r = pair // labels, pair % labels
+        back = r >= labels // 2  # asked from the object's side
+        s, r, o = torch.where(back, o, s), torch.where(back, r - labels // 2, r), torch.where(back, s, o)
+        order = torch.argsort(back.long(), stable=True)  # a fact found from both sides is taken from the subject's
+        key, of = torch.unique(((s * labels + r) * self.on_host.num_entities + o)[order], return_inverse=True)
+        one = order[torch.full_like(key, len(of)).scatter_reduce(0, of, torch.arange(len(of)), "amin")]
+        s, r, o, p, back = (column[one] for column in (s, r, o, p, back))
+        when = self._when([question], torch.tensor([len(s)]))
+        pair = s * labels + r
+        p[back] = shares_of(self.model, self.timeline, pair[back], o[back], when.known[back], when.step[back])
+        share, chance, _ = self.chances_of(pair, o, when, p)
+        first = torch.argsort(chance, descending=True, stable=True)[:top]
+        return self._describe(question, [s, r, o, share, chance], None, first)
+
+    def _active_pairs(self, question: Question) -> Tensor:
+        """The pairs s * 2R + r that were active lately and may have a fact of the question; not too many."""
+        known, at = torch.tensor([self.on_host.before(question.step)]), torch.tensor([question.step]).double()
+        _, pair = recent_pairs(self.on_host, known, at, RECENT * self.chances.hazard.gap)
+        s, r = pair // self.labels, pair % self.labels
+        forward = r < self.labels // 2
+        if question.s is not None:
+            pair = pair[s == question.s]
+        elif question.o is not None:
+            pair = pair[~forward & (s == question.o)]
+        else:
+            pair = pair[forward if question.r is None else r == question.r]
+        if len(pair) > MOST_PAIRS:
+            when = self._when([question], torch.tensor([len(pair)]))
+            happens = self.chances.pair(self.on_host, pair, when.known, when.until, when.span)
+            pair = pair[torch.argsort(happens, descending=True, stable=True)[:MOST_PAIRS]]
+        return pair
+
+    def _describe(
+        self, question: Question, columns: list[Tensor], happens: Tensor | None = None, rows: Tensor | None = None
+    ) -> Forecast:
+        """``columns`` are s, r, o, share and chance; ``rows`` says which of them, and of ``happens``, are answers."""
+        columns = columns if rows is None else [column[rows] for column in columns]
+        whole = None if happens is None else float(happens[0 if rows is None else rows[0]])
+        found = [Found(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        return describe(self.facts, question, found, whole)
+
+
+def _batches(times: Floats, most: int = TIMES) -> Iterator[NDArray[np.int64]]:
+    """Positions in order of time, at most ``BATCH`` questions and ``most`` distinct times together."""
+    if not len(times):
+        return
+    order = np.argsort(times, kind="stable")
+    fresh = np.diff(times[order], prepend=-np.inf) > 0
+    group = (np.cumsum(fresh) - 1) // most  # of times
+    for some in np.split(order, np.flatnonzero(np.diff(group)) + 1):
+        yield from (some[i : i + BATCH] for i in range(0, len(some), BATCH))

@@ -1,0 +1,56 @@
+"""What a forecaster said about all pairs that were active lately, beside what happened."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tangokg.forecast.chances import CANDIDATES, Chances, candidates, fact_happened, joint
+from tangokg.history.asked import Asked, ask_steps
+from tangokg.history.given import fact_numbers
+from tangokg.history.series import pasts_of, tell
+from tangokg.models import Model
+from tangokg.rank.calibration import Calibration
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import windows_at
+
+MOST = 50_000  # pairs, drawn evenly from all where there are more
+KINDS = {
+    "pair": "chance of a pair: that (s, r) has a fact",
+    "fact": f"chance of a fact: (s, r, o), the {CANDIDATES} best objects of each pair",
+    "share": "share: of an object, where (s, r) has a fact",
+}
+
+
+def ask_recent(timeline: Timeline, chances: Chances, target: Tensor, recent: float, horizon: float = 0.0) -> Asked:
+    """The pairs (s, r), as subject and relation, with a fact in the last ``recent`` usual gaps before each target."""
+    known = windows_at(timeline, target, horizon).known
+    asked = ask_steps(timeline, pasts_of(timeline, chances.hazard.gap), target[known > 0], known[known > 0], recent)
+    asked = asked.select(asked.pair % (2 * timeline.num_relations) < timeline.num_relations)
+    return asked.sample(MOST, torch.Generator().manual_seed(0))
+
+
+def calibrate(
+    model: Model, chances: Chances, on_device: Timeline, timeline: Timeline, asked: Asked
+) -> dict[str, Calibration]:
+    """By name, see :data:`KINDS`; beside each the base rate: how often it was so in what is known."""
+    pasts = pasts_of(timeline, chances.hazard.gap)
+    of = candidates(model, on_device, timeline, chances.hazard, asked)
+    width = len(of) // max(len(asked), 1)
+    share, happened = chances.share(timeline, of), asked.happened(pasts)
+    true = fact_happened(timeline, chances.hazard.gap, of.pair, of.o, asked.begin.repeat_interleave(width))
+    t, fact = of.t / chances.hazard.gap, fact_numbers(timeline, of.pair, of.o)
+    seen = tell(pasts.fact, fact, of.known, t, ()).count
+    active = tell(pasts.pair, of.pair, of.known, t, ()).count
+    first = slice(None, None, max(width, 1))
+    inside = happened.repeat_interleave(width) > 0
+    return {
+        "pair": _make(of.happens[first], happened, active[first] / of.known[first]),
+        "fact": _make(joint(of.happens, share), true, seen / of.known),
+        "share": _make(share[inside], true[inside], (seen / active.clamp(min=1))[inside]),
+    }
+
+
+def _make(p: Tensor, happened: Tensor, base: Tensor) -> Calibration:
+    return Calibration(*(np.asarray(column.double().numpy()) for column in (p, happened, base)))

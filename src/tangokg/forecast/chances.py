@@ -1,0 +1,110 @@
+"""From a model's shares and the hazard of (s, r) to the chance that a fact happens; fitted once for a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tangokg.errors import RunError
+from tangokg.forecast.shares import best_shares
+from tangokg.history.asked import Asked, ask_steps, evenly
+from tangokg.history.given import Candidates, fact_numbers, fit_given, given_chance
+from tangokg.history.hazard import Hazard, fit_hazard, hazard_from
+from tangokg.history.logistic import Logistic
+from tangokg.history.series import pasts_of
+from tangokg.models import Model
+from tangokg.quads.values import Dataset, concatenate
+from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.train.checkpoint import load_tensors, save_tensors
+
+FILE = "chances.safetensors"
+CANDIDATES = 10  # of a pair, those with the largest shares
+WINDOWS = 24  # of validation, evenly
+PAIRS = 4000  # with a fact, that shares are calibrated on
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """The two factors of the chance of a fact: of (s, r) to have any, and of an object if it has."""
+
+    hazard: Hazard
+    given: Logistic
+
+    def pair(self, timeline: Timeline, pair: Tensor, known: Tensor, t: Tensor, span: bool = False) -> Tensor:
+        """(M,) that each pair s * 2R + r has a fact in the step ``t``, or with ``span`` until then."""
+        return self.hazard.chance(timeline, pair, known, t, span)
+
+    def share(self, timeline: Timeline, candidates: Candidates) -> Tensor:
+        """(M,) that each object is among those of its pair, if there are any."""
+        return given_chance(self.given, self.hazard, timeline, candidates)
+
+    def tensors(self) -> dict[str, Tensor]:
+        own = {f"given.{f.name}": getattr(self.given, f.name) for f in fields(Logistic)}
+        return own | {f"hazard.{name}": tensor for name, tensor in self.hazard.tensors().items()}
+
+
+def joint(happens: Tensor, share: Tensor, span: bool = False) -> Tensor:
+    r"""The chance of a fact from that of its pair, H, and its share, q.
+
+    .. math:: H q \text{ in one step,} \qquad 1 - (1 - H)^q \text{ in a span}
+
+    In a span (s, r) may have facts several times. Where these come as a Poisson process, those with the object are one
+    too, thinned by q.
+    """
+    if not span:
+        return happens * share
+    return -torch.expm1(share * torch.log1p(-happens.clamp(max=1 - 1e-12)))
+
+
+def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances:
+    """Fit both factors: the hazard on training and validation, what a share means on validation.
+
+    Without a validation part the last tenth of the training times stands in for it.
+    """
+    facts = concatenate([dataset.past, dataset.valid])
+    timeline = build_timeline(facts)
+    valid = len(timeline) - timeline.before(float(dataset.valid.t.min())) if len(dataset.valid) else 0
+    hazard = fit_hazard(timeline, len(timeline) - valid, valid)
+    pasts = pasts_of(timeline, hazard.gap)
+    judged = valid or max(1, len(timeline) // 10)
+    target = evenly(max(len(timeline) - judged, 1), len(timeline), WINDOWS)
+    asked = ask_steps(timeline, pasts, target, target)
+    asked = asked.select(asked.happened(pasts) > 0).sample(PAIRS, torch.Generator().manual_seed(0))
+    of = candidates(model, timeline.to(device), timeline, hazard, asked)
+    y = fact_happened(timeline, hazard.gap, of.pair, of.o, asked.begin.repeat_interleave(len(of) // max(len(asked), 1)))
+    return Chances(hazard, fit_given(hazard, timeline, of, y))
+
+
+def candidates(model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, asked: Asked) -> Candidates:
+    """The objects with the largest shares of each pair asked for, one after the other."""
+    t = asked.t * hazard.gap
+    best = best_shares(model, on_device, asked.pair, asked.known, t, CANDIDATES)
+    happens = hazard.chance(timeline, asked.pair, asked.known, t)
+    columns = (column.repeat_interleave(best.o.shape[1]) for column in (asked.pair, asked.known, t, happens))
+    pair, known, t, happens = columns
+    return Candidates(pair, best.o.flatten(), known, t, best.share.flatten(), happens)
+
+
+def fact_happened(timeline: Timeline, gap: float, pair: Tensor, o: Tensor, snapshot: Tensor) -> Tensor:
+    """(M,) of 0 and 1: whether (s, r, o) stands in a snapshot."""
+    return pasts_of(timeline, gap).fact.within(fact_numbers(timeline, pair, o), snapshot, snapshot + 1)
+
+
+def save_chances(folder: Path, chances: Chances) -> None:
+    save_tensors(folder / FILE, chances.tensors(), {"schema": 1})
+
+
+def load_chances(folder: Path) -> Chances | None:
+    """What a run folder keeps; None for one of an older version, or stopped before its end."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    tensors, _ = load_tensors(path)
+    try:
+        hazard = hazard_from({n.removeprefix("hazard."): x for n, x in tensors.items() if n.startswith("hazard.")})
+        return Chances(hazard, Logistic(*(tensors[f"given.{f.name}"] for f in fields(Logistic))))
+    except (KeyError, ValueError) as error:
+        raise RunError(f"{path}: damaged or of another version ({error}). Delete it: it is fitted anew.") from None

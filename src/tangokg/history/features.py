@@ -1,0 +1,125 @@
+"""What the past says about a pair (s, r) or a fact (s, r, o), as numbers for a regression."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tangokg.history.series import FAR, Pasts, Told, tell
+
+WINDOWS = 1, 2, 4, 8, 16, 32, 64  # snapshots
+AGES = 1.5, 2.5, 3.5, 5.5, 8.5, 13.5, 21.5, 34.5, 60.5  # usual gaps
+PHASES = 0.5, 0.8, 0.95, 1.1, 1.35, 2.0  # age over mean gap
+REGULAR = 0.35  # spread of the gaps over their mean
+
+
+def pair_features(pasts: Pasts, pair: Tensor, known: Tensor, t: Tensor) -> Tensor:
+    """(M, F) of pairs s * 2R + r, from the snapshots before ``known`` (M,), for the time ``t`` (M,) in usual gaps."""
+    labels = pasts.num_labels
+    s, r = pair // labels, pair % labels
+    other = s * labels + (r + labels // 2) % labels  # the same subject in the other role
+    own = tell(pasts.pair, pair, known, t, WINDOWS)
+    back = tell(pasts.pair, other, known, t, (1, 4, 16))
+    subject = tell(pasts.subject, s, known, t, (1, 8, 32))
+    last = torch.cat([pasts.times, pasts.times.new_zeros(1)])[(known - 1).clamp(min=0)]
+    reach = _log((t - last).clamp(min=0.25))
+    rates = _rates(own, WINDOWS, known)
+    columns = [
+        *rates,
+        _rate(own.count, known),
+        _rate(own.count, own.since_first),
+        _log(own.count + 1.0),
+        *_ages(own.age),
+        *_phases(own),
+        *_due(own, t - last, 1 / pasts.gap),
+        ((own.age - own.last_gap).abs() < 0.5).double(),
+        *_rates(back, (1, 4, 16), known),
+        *_ages(back.age)[:5],
+        *_rates(subject, (1, 8, 32), known),
+        _log(subject.age.clamp(max=200.0) + 1.0),
+        _weekday(pasts, known, t),
+        reach,
+        *(reach * rates[i] for i in (0, 2, 4, 6)),
+        reach * _log(own.age.clamp(max=200.0) + 1.0),
+        reach * reach,
+    ]
+    return torch.stack(columns, dim=1)
+
+
+def fact_features(pasts: Pasts, pair: Tensor, fact: Tensor, known: Tensor, t: Tensor) -> Tensor:
+    """(M, F) of facts by their number (-1: never seen), each with its pair; the rest as :func:`pair_features`."""
+    own, of_pair = (tell(s, key, known, t, WINDOWS) for s, key in ((pasts.fact, fact), (pasts.pair, pair)))
+    last = torch.cat([pasts.times, pasts.times.new_zeros(1)])[(known - 1).clamp(min=0)]
+    reach = _log((t - last).clamp(min=0.25))
+    again = ((own.last == of_pair.last) & (own.count > 0)).double()  # it stood when the pair last did
+    among = [_rate(own.recent[:, i], of_pair.recent[:, i]) for i in range(len(WINDOWS))]
+    share = _rate(own.count, of_pair.count)
+    columns = [
+        *among,
+        share,
+        _log(own.count + 1.0),
+        again,
+        _log(expected_objects(pasts, pair, known)),
+        *_ages(own.age),
+        *_phases(own),
+        *_due(own, t - last, 1 / pasts.gap),
+        reach,
+        reach * again,
+        reach * share,
+    ]
+    return torch.stack(columns, dim=1)
+
+
+def expected_objects(pasts: Pasts, pair: Tensor, known: Tensor) -> Tensor:
+    """(M,) how many objects a pair has when it has any: the mean of its last eight times, drawn to one."""
+    index = pasts.pair.find(pair)
+    start, end = pasts.pair.start(index), pasts.pair.until(index, known)
+    begin = torch.maximum(start, end - 8)
+    return (pasts.objects[end] - pasts.objects[begin] + 1.0) / (end - begin + 1.0)
+
+
+def _log(x: Tensor) -> Tensor:
+    return torch.log(x.double())
+
+
+def _rate(count: Tensor, among: Tensor) -> Tensor:
+    """The logarithm of a share, drawn to one half of a count."""
+    return _log((count + 0.5) / (among.clamp(max=1e4) + 1.0))
+
+
+def _rates(told: Told, windows: tuple[int, ...], known: Tensor) -> list[Tensor]:
+    return [_rate(told.recent[:, i], known.clamp(max=w)) for i, w in enumerate(windows)]
+
+
+def _ages(age: Tensor) -> list[Tensor]:
+    """One of several is 1: in which class an age lies."""
+    place = torch.bucketize(age, age.new_tensor(AGES))
+    return [(place == i).double() for i in range(len(AGES))]
+
+
+def _phases(told: Told) -> list[Tensor]:
+    """Age over mean gap, in classes, for those that came back in regular gaps and for the others."""
+    phase = told.age / told.mean_gap.clamp(min=1e-9)
+    place = torch.bucketize(phase, phase.new_tensor(PHASES))
+    often, regular = told.count > 2, told.spread < REGULAR
+    return [((place == i) & often & kind).double() for kind in (regular, ~regular) for i in range(len(PHASES) + 1)]
+
+
+def _due(told: Told, reach: Tensor, step: float) -> list[Tensor]:
+    """Of what came back in regular gaps: for how many steps it has been due since what is known, and before that."""
+    regular = (told.count > 2) & (told.spread < REGULAR)
+    overdue = (told.age - told.least_gap + step) / step
+    before = overdue - reach / step
+    since = torch.minimum(overdue, reach / step)
+    kinds = [regular & (since > low - 0.5) & (since < high - 0.5) for low, high in ((1, 2), (2, 3), (3, 5), (5, FAR))]
+    kinds += [regular & (before > low) & (before <= high) for low, high in ((0.5, 2.5), (2.5, 6.5), (6.5, FAR))]
+    return [kind.double() for kind in kinds]
+
+
+def _weekday(pasts: Pasts, known: Tensor, t: Tensor) -> Tensor:
+    """How busy the times of this phase of a week were, beside all: a logarithm."""
+    phase = torch.round(t * pasts.gap).long() % 7
+    active, steps = pasts.activity[known], pasts.steps[known]  # (M, 7)
+    usual = (active.sum(1) + 1.0) / (steps.sum(1) + 1.0)
+    own = active.gather(1, phase[:, None])[:, 0] + 3.0 * usual
+    return _log(own / ((steps.gather(1, phase[:, None])[:, 0] + 3.0) * usual))

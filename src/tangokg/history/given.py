@@ -1,0 +1,91 @@
+"""The chance of an object if (s, r) has a fact: from a model's share of it, and from how the fact itself came back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tangokg.history.features import expected_objects, fact_features
+from tangokg.history.hazard import LOOSE, Hazard
+from tangokg.history.logistic import OWN_RIDGES, Logistic, fit_logistic
+from tangokg.history.occurrences import occurrences_of
+from tangokg.history.series import pasts_of, tell
+from tangokg.snapshots.timeline import Timeline
+
+SMALLEST = 1e-7  # a share below is none
+BENDS = -3.0, -1.5, -0.5  # of logarithms
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Objects of pairs, each with what is known of it, the share a model gives it, and the chance H of its pair."""
+
+    pair: Tensor  # (M,) s * 2R + r
+    o: Tensor  # (M,)
+    known: Tensor  # (M,)
+    t: Tensor  # (M,) in the data's unit
+    share: Tensor  # (M,) of the model
+    happens: Tensor  # (M,) that the pair has a fact
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+
+def fact_numbers(timeline: Timeline, pair: Tensor, o: Tensor) -> Tensor:
+    """(M,) the number of each (s, r, o) among the occurrences of a timeline; -1 for what never occurs."""
+    occurrences = occurrences_of(timeline)
+    if not len(occurrences.pair):
+        return torch.full_like(pair, -1)
+    key, asked = occurrences.pair * timeline.num_entities + occurrences.o, pair * timeline.num_entities + o
+    place = torch.searchsorted(key, asked).clamp(max=len(key) - 1)
+    return torch.where(key[place] == asked, place, -1)
+
+
+def given_features(hazard: Hazard, timeline: Timeline, of: Candidates) -> Tensor:
+    """(M, F) of candidates: share, number of objects, and the hazard of the fact beside that of its pair."""
+    pasts, t = pasts_of(timeline, hazard.gap), of.t / hazard.gap
+    fact = fact_numbers(timeline, of.pair, of.o)
+    own, pair = (tell(s, key, of.known, t, ()) for s, key in ((pasts.fact, fact), (pasts.pair, of.pair)))
+    seen = (own.count > 0).double()
+    g = torch.sigmoid(
+        hazard.next.fact.logit(fact_features(pasts, of.pair, fact, of.known, t), of.pair, pasts.num_labels)
+    )
+    p = of.share.double().clamp(SMALLEST, 1 - SMALLEST)
+    log_p, objects = torch.log(p), torch.log(expected_objects(pasts, of.pair, of.known))
+    beside = (torch.log(g) - torch.log(of.happens.clamp(min=1e-9))).clamp(-12.0, 0.0)
+    among = (log_p + objects).clamp(max=0.0)
+    again = (own.last == pair.last).double()  # it stood when the pair last had a fact
+    columns = [
+        log_p,
+        torch.log1p(-p),
+        among,
+        objects,
+        seen,
+        seen * log_p,
+        seen * again,
+        seen * torch.logit(g),
+        seen * beside,
+        *(seen * (beside - bend).clamp(min=0.0) for bend in BENDS),
+        *((among - bend).clamp(min=0.0) for bend in BENDS),
+        torch.logit(of.happens.double().clamp(1e-6, 1 - 1e-6)),
+    ]
+    return torch.stack(columns, dim=1)
+
+
+def fit_given(hazard: Hazard, timeline: Timeline, of: Candidates, y: Tensor) -> Logistic:
+    """From candidates of pairs that had a fact, with ``y`` (M,) whether each was among its objects."""
+    labels = 2 * timeline.num_relations
+    x = given_features(hazard, timeline, of)
+    return fit_logistic(x, y, of.pair % max(labels, 1), labels, OWN_RIDGES[1], LOOSE)
+
+
+def given_chance(given: Logistic, hazard: Hazard, timeline: Timeline, of: Candidates) -> Tensor:
+    r"""(M,) that the object is among those of (s, r), if there are any (docs/maths.md, row M47).
+
+    .. math:: q = \sigma(w \cdot (\log p, \log(1 - p), \log p K, \log K, \log g, \log g / H, \dots))
+
+    with p the model's share, K how many objects (s, r) usually has at a time, g the hazard of the fact, H of its pair.
+    """
+    return torch.sigmoid(given.logit(given_features(hazard, timeline, of), of.pair, 2 * timeline.num_relations))

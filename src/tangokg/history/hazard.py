@@ -1,0 +1,228 @@
+"""The chance that (s, r) has a fact at all: in one step, or at least once until a date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, softplus
+
+from tangokg.history.asked import Asked, ask_spans, ask_steps, evenly, log_reach
+from tangokg.history.features import fact_features, pair_features
+from tangokg.history.logistic import OWN_RIDGES, Logistic, empty_logistic, fit_logistic, stored_label
+from tangokg.history.occurrences import occurrences_of, past_of
+from tangokg.history.series import Pasts, pasts_of, usual_gap
+from tangokg.snapshots.timeline import Timeline
+
+AHEAD = 1, 2, 4, 7, 14, 29  # snapshots left out before a target that lies further ahead than the next
+SPANS = 1, 2, 4, 7, 14, 30  # usual gaps
+WINDOWS = 32  # drawn from training after its first eighth, evenly, and as many at most from validation
+ROWS = 50_000  # pairs to learn from
+FACTS = 60_000  # facts to learn from
+CALIBRATED = 40_000  # pairs to calibrate on
+PAIRS = 1024  # whose facts are held at once
+LEAST = 1e-4
+LOOSE = 1e-6  # the ridge of a calibration
+BENDS = -4.0, -2.5, -1.5, -0.7, 0.0, 0.7  # where the effect of the logarithm of a sum of hazards may change
+CORRECTED = -2.5, -1.0, 0.5, 2.0  # logits where a calibration may bend
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    r"""One kind of question (docs/maths.md, row M46).
+
+    .. math::
+        g_o = \sigma(u \cdot x(s, r, o)), \quad
+        z = v \cdot (x(s, r), \log \sum_o -\log(1 - g_o)), \quad
+        H = \sigma(a \cdot (z, (z - k_i)_+, \log \Delta, \dots))
+
+    with o the objects that (s, r) had before; u and v are fitted on training, a on validation.
+    """
+
+    fact: Logistic
+    pair: Logistic
+    calibration: Logistic
+
+    def chance(self, timeline: Timeline, pasts: Pasts, asked: Asked) -> Tensor:
+        """(M,) that each pair has a fact; where there was nothing to learn from, how often it had one."""
+        if not len(self.pair.own):
+            index = pasts.pair.find(asked.pair)
+            count = pasts.pair.until(index, asked.known) - pasts.pair.start(index)
+            return (count + 0.5).double() / (asked.known + 1.0)
+        z = self.pair.logit(self.features(timeline, pasts, asked), asked.pair, pasts.num_labels)
+        return torch.sigmoid(self.calibration.logit(_correctable(pasts, asked, z)))
+
+    def features(self, timeline: Timeline, pasts: Pasts, asked: Asked) -> Tensor:
+        """(M, F) of pairs, with what the facts they had before add up to."""
+        total = torch.zeros(len(asked), dtype=torch.float64)
+        for row, fact in _past_facts(timeline, asked):
+            of = asked.select(row)
+            x = fact_features(pasts, of.pair, fact, of.known, of.t)
+            total.index_add_(0, row, softplus(self.fact.logit(x, of.pair, pasts.num_labels)))
+        own, known = pair_features(pasts, asked.pair, asked.known, asked.t), torch.log(total + LEAST)
+        bent = [(known - bend).clamp(min=0.0) for bend in BENDS]
+        return torch.cat([own, torch.stack([known, known * log_reach(pasts, asked), *bent], dim=1)], dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Hazard:
+    """Chances that pairs have a fact, from what happened before alone; see :func:`fit_hazard`."""
+
+    next: Head  # in the step that follows what is known
+    later: Head  # in a step further ahead
+    by: Head  # at least once in a span that begins where what is known ends
+    fresh: Tensor  # (2R,) of a pair that never had a fact, in a step
+    gap: float  # the usual one, in the data's unit
+    longest: float  # usual gaps: a step no further ahead than that is the next one
+
+    def chance(self, timeline: Timeline, pair: Tensor, known: Tensor, t: Tensor, span: bool = False) -> Tensor:
+        """(M,) that each pair s * 2R + r has a fact in the step ``t``, from the snapshots ``0 .. known - 1``.
+
+        With ``span``: at least once in the steps from the first that is not known to ``t``, which is included.
+        """
+        pasts = pasts_of(timeline, self.gap)
+        asked = Asked(pair, known, t / self.gap, known, known)
+        reach = torch.exp(log_reach(pasts, asked))
+        p = self._by(timeline, pasts, asked, reach) if span else self._at(timeline, pasts, asked, reach)
+        steps = (reach * self.gap).clamp(min=1.0) if span else torch.ones_like(reach)
+        never = 1 - (1 - self._fresh(pair, pasts.num_labels)) ** steps
+        index = pasts.pair.find(pair)
+        return torch.where(pasts.pair.until(index, known) > pasts.pair.start(index), p, never)
+
+    def _at(self, timeline: Timeline, pasts: Pasts, asked: Asked, reach: Tensor) -> Tensor:
+        p = torch.zeros(len(asked), dtype=torch.float64)
+        soon = reach <= self.longest + 1e-9
+        for head, rows in ((self.next, soon), (self.later, ~soon)):
+            if rows.any():
+                p[rows] = head.chance(timeline, pasts, asked.select(rows))
+        return p
+
+    def _by(self, timeline: Timeline, pasts: Pasts, asked: Asked, reach: Tensor) -> Tensor:
+        """Never less for a longer span: between the spans that were learned, the largest so far, on a line.
+
+        Beyond the longest of them what does not happen goes on not happening at the same rate.
+        """
+        far = torch.tensor(SPANS, dtype=torch.float64)
+        needed = far[: int(torch.searchsorted(far, reach.max() if len(reach) else 0.0)) + 1]
+        p = torch.stack([self.by.chance(timeline, pasts, self._ahead(asked, reach, x)) for x in needed], dim=1)
+        if self.longest <= 1.0 and len(asked):  # each step has facts: a span holds its first step
+            p[:, 0] = torch.maximum(p[:, 0], self.next.chance(timeline, pasts, self._ahead(asked, reach, 1.0)))
+        p = torch.cummax(p, dim=1).values
+        high = torch.searchsorted(needed, reach).clamp(1, max(len(needed) - 1, 1)).clamp(max=len(needed) - 1)
+        low = (high - 1).clamp(min=0)
+        share = ((reach - needed[low]) / (needed[high] - needed[low]).clamp(min=1e-9)).clamp(0.0, 1.0)
+        start, end = (p.gather(1, at[:, None])[:, 0] for at in (low, high))
+        within = start + share * (end - start)
+        return 1 - (1 - within) ** (reach / far[-1]).clamp(min=1.0)
+
+    @staticmethod
+    def _ahead(asked: Asked, reach: Tensor, length: Tensor | float) -> Asked:
+        return replace(asked, t=asked.t - reach + length)
+
+    def _fresh(self, pair: Tensor, num_labels: int) -> Tensor:
+        label = stored_label(pair, num_labels, len(self.fresh))
+        return torch.cat([self.fresh, self.fresh.mean()[None]]).index_select(0, label)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything by name; :func:`hazard_from` undoes it."""
+        heads = {name: getattr(self, name) for name in ("next", "later", "by")}
+        parts = {f"{name}.{f.name}": getattr(head, f.name) for name, head in heads.items() for f in fields(head)}
+        plain = {f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in vars(part).items()}
+        return plain | {"fresh": self.fresh, "scale": torch.tensor([self.gap, self.longest], dtype=torch.float64)}
+
+
+def hazard_from(tensors: dict[str, Tensor]) -> Hazard:
+    """The hazard that :meth:`Hazard.tensors` describes; a missing one is a KeyError."""
+    names = [f.name for f in fields(Logistic)]
+    heads = [
+        Head(*(Logistic(*(tensors[f"{head}.{f.name}.{name}"] for name in names)) for f in fields(Head)))
+        for head in ("next", "later", "by")
+    ]
+    gap, longest = tensors["scale"].tolist()
+    return Hazard(heads[0], heads[1], heads[2], tensors["fresh"], gap, longest)
+
+
+def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
+    """Fit on the first ``train`` snapshots of ``timeline``, calibrate on the next ``valid``; no later one matters."""
+    timeline = timeline.to(torch.device("cpu"))
+    gap = usual_gap(timeline.t[:train])
+    pasts = pasts_of(timeline, gap)
+    begin, stop = min(train // 8 + 1, max(train - 1, 1)), train + valid
+    parts = {"train": evenly(begin, train, WINDOWS), "valid": evenly(train, stop, WINDOWS)}
+    soon = [ask_steps(timeline, pasts, target, target) for target in parts.values()]
+    later = [ask_steps(timeline, pasts, target, _before(target)) for target in parts.values()]
+    spans = [
+        ask_spans(timeline, pasts, known, _lengths(known), end)
+        for known, end in zip(parts.values(), (train, stop), strict=True)
+    ]
+    heads = [_fit_head(timeline, pasts, *asked) for asked in (soon, later, spans)]
+    gaps = timeline.t[:train].diff() / gap
+    longest = float(gaps.quantile(0.99)) if len(gaps) else 1.0
+    return Hazard(heads[0], heads[1], heads[2], _fresh_rate(pasts, begin, train), gap, longest)
+
+
+def _before(target: Tensor) -> Tensor:
+    return (target - torch.tensor(AHEAD)[torch.arange(len(target)) % len(AHEAD)]).clamp(min=1)
+
+
+def _lengths(known: Tensor) -> Tensor:
+    return torch.tensor(SPANS)[torch.arange(len(known)) % len(SPANS)]
+
+
+def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked) -> Head:
+    generator = torch.Generator().manual_seed(0)
+    train, valid = train.sample(ROWS, generator), valid.sample(CALIBRATED, generator)
+    fact = _fit_facts(timeline, pasts, train.select(torch.randperm(len(train), generator=generator)))
+    head = Head(fact, empty_logistic(0), empty_logistic(0))
+    x, y = head.features(timeline, pasts, train), train.happened(pasts)
+    asked = valid if len(valid) else train
+    judged, happened = (x, y) if asked is train else (head.features(timeline, pasts, valid), valid.happened(pasts))
+    best, least = head, torch.inf
+    for ridge in OWN_RIDGES:  # how much labels differ depends on the data
+        pair = fit_logistic(x, y, train.pair % pasts.num_labels, pasts.num_labels, ridge)
+        z = _correctable(pasts, asked, pair.logit(judged, asked.pair, pasts.num_labels))
+        calibration = fit_logistic(z, happened, ridge=LOOSE)
+        loss = float(binary_cross_entropy_with_logits(calibration.logit(z), happened)) if len(z) else 0.0
+        if loss < least:
+            best, least = Head(fact, pair, calibration), loss
+    return best
+
+
+def _correctable(pasts: Pasts, asked: Asked, z: Tensor) -> Tensor:
+    """(M, F) what a calibration looks at: a logit, as a line with bends, and how far ahead is asked."""
+    bent = [(z - bend).clamp(min=0.0) for bend in CORRECTED]
+    return torch.stack([z, *bent, log_reach(pasts, asked)], dim=1)
+
+
+def _fit_facts(timeline: Timeline, pasts: Pasts, asked: Asked) -> Logistic:
+    """On the facts that some pairs had before, as they come, until there are enough."""
+    none = asked.pair[:0]
+    x, y, label, left = [fact_features(pasts, none, none, none, asked.t[:0])], [asked.t[:0]], [none], FACTS
+    for row, fact in _past_facts(timeline, asked):
+        of, fact = asked.select(row[:left]), fact[:left]
+        x.append(fact_features(pasts, of.pair, fact, of.known, of.t))
+        y.append(pasts.fact.within(fact, of.begin, of.end))
+        label.append(of.pair % pasts.num_labels)
+        left -= len(fact)
+        if left <= 0:
+            break
+    return fit_logistic(torch.cat(x), torch.cat(y), torch.cat(label), pasts.num_labels)
+
+
+def _past_facts(timeline: Timeline, asked: Asked) -> Iterator[tuple[Tensor, Tensor]]:
+    """The facts that pairs had in what is known: rows of ``asked``, and the numbers of their facts, in pieces."""
+    occurrences = occurrences_of(timeline)
+    for rows in torch.arange(len(asked)).split(PAIRS):
+        past = past_of(occurrences, asked.pair[rows], asked.known[rows])
+        yield rows[past.row], occurrences.key[past.at] // max(len(occurrences.t), 1)
+
+
+def _fresh_rate(pasts: Pasts, begin: int, end: int) -> Tensor:
+    """(2R,) of all that never had a fact of a label, how many have their first in a step of ``begin .. end``."""
+    first = pasts.pair.j[pasts.pair.first[:-1]]  # (K,)
+    new = pasts.pair.key[(begin <= first) & (first < end)] % max(pasts.num_labels, 1)
+    subjects = int((pasts.subject.j[pasts.subject.first[:-1]] < end).sum())
+    count = torch.bincount(new, minlength=pasts.num_labels).double()
+    return ((count + 0.5) / (max(end - begin, 1) * max(subjects, 1) + 1.0)).clamp(max=0.5)

@@ -1,0 +1,118 @@
+"""Logistic regression with weights of its own for each label, drawn to those of all; Newton's method, no randomness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+STEPS = 30  # of Newton at most
+TOLERANCE = 1e-7
+RIDGE = 1e-3  # a row: pull on the weights to 0
+OWN_RIDGES = 30.0, 300.0, 3000.0  # pull on the weights of a label to those of all
+FEW = 40  # rows below which a label has no weights of its own
+MOST = 30.0  # of a logit
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic:
+    r"""Chances from features (docs/maths.md, row M45).
+
+    .. math:: p = \sigma(w_{label} \cdot \tilde x), \qquad \tilde x = (1, (x - m) / d)
+
+    Labels beyond the last known have the weights of all.
+    """
+
+    mean: Tensor  # (F,)
+    scale: Tensor  # (F,)
+    weight: Tensor  # (F + 1,) of all
+    own: Tensor  # (L, F + 1) what each label adds
+
+    def logit(self, x: Tensor, pair: Tensor | None = None, num_labels: int = 0, rising: int = 0) -> Tensor:
+        """(M,) from features (M, F); with pairs s * 2R + r (M,), by the weights of their labels, of ``num_labels``.
+
+        The result never falls with one of the first ``rising`` features.
+        """
+        scaled = _with_one((x - self.mean) / self.scale)
+        every = torch.cat([self.own, self.own.new_zeros(1, len(self.weight))]) + self.weight  # (L + 1, F + 1)
+        every[:, 1 : 1 + rising] = every[:, 1 : 1 + rising].clamp(min=0.0)
+        if pair is None:
+            return (scaled @ every[-1]).clamp(-MOST, MOST)
+        label = stored_label(pair, num_labels, len(self.own))
+        return (scaled * every.index_select(0, label)).sum(1).clamp(-MOST, MOST)
+
+
+def stored_label(pair: Tensor, num_labels: int, stored: int) -> Tensor:
+    """The label of each pair s * 2R + r as it was when there were ``stored``; ``stored`` for a relation of later."""
+    relations, known = num_labels // 2, stored // 2
+    label = pair % max(num_labels, 1)
+    r = label % max(relations, 1)
+    return torch.where(r < known, r + torch.where(label < relations, 0, known), stored)
+
+
+def empty_logistic(features: int) -> Logistic:
+    """One half for everything."""
+    zero = torch.zeros(features, dtype=torch.float64)
+    return Logistic(zero, zero + 1, torch.zeros(features + 1, dtype=torch.float64), zero.new_zeros(0, features + 1))
+
+
+def fit_logistic(
+    x: Tensor,
+    y: Tensor,
+    label: Tensor | None = None,
+    num_labels: int = 0,
+    own_ridge: float = OWN_RIDGES[1],
+    ridge: float = RIDGE,
+) -> Logistic:
+    """Maximum likelihood with a ridge from features (M, F) and ``y`` (M,) of 0 and 1, with ``label`` for each label."""
+    if not len(x):
+        return empty_logistic(x.shape[1])
+    mean, scale = x.mean(0), x.std(0, correction=0)
+    scale = torch.where(scale > 1e-9, scale, 1.0)
+    scaled = _with_one((x - mean) / scale)
+    pull = torch.full_like(scaled[0], ridge * len(x))
+    pull[0] = 0.5  # as if a row or two had come out either way
+    weight = _newton(scaled, y, torch.zeros_like(pull), pull)
+    own = scaled.new_zeros(num_labels, len(weight))
+    if label is not None:
+        order = torch.argsort(label, stable=True)
+        border = torch.searchsorted(label[order], torch.arange(num_labels + 1)).tolist()
+        pull = torch.full_like(weight, own_ridge)
+        pull[0] = own_ridge / 10
+        for i in range(num_labels):
+            rows = order[border[i] : border[i + 1]]
+            if len(rows) >= FEW:
+                own[i] = _newton(scaled[rows], y[rows], weight, pull) - weight
+    return Logistic(mean, scale, weight, own)
+
+
+def _newton(x: Tensor, y: Tensor, start: Tensor, pull: Tensor) -> Tensor:
+    """Weights (F,) of least loss plus ``pull`` times the squared way from ``start``; damped where a step is too far."""
+    w = start.clone()
+    best = _loss(x, y, w, start, pull)
+    for _ in range(STEPS):
+        p = torch.sigmoid(x @ w)
+        gradient = x.T @ (p - y) + pull * (w - start)
+        curvature = x.T @ (x * (p * (1 - p))[:, None]) + torch.diag(pull)
+        step = torch.linalg.solve(curvature, gradient)
+        size = 1.0
+        while size > 1e-4 and _loss(x, y, w - size * step, start, pull) > best:
+            size /= 2
+        if size <= 1e-4:
+            break
+        w = w - size * step
+        loss = _loss(x, y, w, start, pull)
+        if best - loss < TOLERANCE * (1 + abs(best)):
+            break
+        best = loss
+    return w
+
+
+def _loss(x: Tensor, y: Tensor, w: Tensor, start: Tensor, pull: Tensor) -> float:
+    z = x @ w
+    return float((torch.nn.functional.softplus(z) - y * z).sum() + 0.5 * (pull * (w - start) ** 2).sum())
+
+
+def _with_one(x: Tensor) -> Tensor:
+    return torch.cat([x.new_ones(len(x), 1), x], dim=1)

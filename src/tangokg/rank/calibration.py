@@ -1,0 +1,77 @@
+"""Probabilities beside what happened: reliability, expected calibration error, Brier score."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+BINS = 10
+LEAST = 0.05  # answers below it do not count for the calibration error: nearly all are, and right
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Answers with neighbouring probabilities."""
+
+    answers: int
+    said: float  # the mean probability
+    happened: float  # the share of them that came true
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Probabilities ``p`` (M,) of events, whether each happened, and the probability that the base rate gives."""
+
+    p: Floats
+    happened: Floats
+    base: Floats
+
+    def __len__(self) -> int:
+        return len(self.p)
+
+    @property
+    def brier(self) -> float:
+        r""":math:`\frac{1}{M} \sum (p - y)^2` (docs/maths.md, row M48)."""
+        return _mean((self.p - self.happened) ** 2)
+
+    @property
+    def base_brier(self) -> float:
+        return _mean((self.base - self.happened) ** 2)
+
+    @property
+    def skill(self) -> float:
+        """The part of the base rate's Brier score that is gone: 1 is perfect, 0 as good as the base rate."""
+        return 1 - self.brier / self.base_brier if self.base_brier else 0.0
+
+    def bins(self, count: int = BINS, least: float = LEAST) -> list[Bin]:
+        """Answers of at least ``least``, in order, in bins of equally many."""
+        rows = np.flatnonzero(self.p >= least)
+        rows = rows[np.argsort(self.p[rows], kind="stable")]
+        parts = [part for part in np.array_split(rows, count) if len(part)]
+        return [Bin(len(part), _mean(self.p[part]), _mean(self.happened[part])) for part in parts]
+
+    def error(self, count: int = BINS, least: float = LEAST) -> float:
+        """The expected calibration error: how far said and happened are apart, the mean over the bins' answers."""
+        bins = self.bins(count, least)
+        total = sum(one.answers for one in bins)
+        return sum(one.answers * abs(one.said - one.happened) for one in bins) / total if total else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        figures = {"answers": len(self), "happened": _mean(self.happened), "brier": self.brier}
+        figures |= {"base_brier": self.base_brier, "skill": self.skill, "calibration_error": self.error()}
+        return figures | {"bins": [asdict(one) for one in self.bins()]}
+
+
+def join(parts: list[Calibration]) -> Calibration:
+    """Several as one."""
+    return Calibration(*(np.concatenate([getattr(part, c) for part in parts]) for c in ("p", "happened", "base")))
+
+
+def _mean(x: Floats) -> float:
+    return float(x.mean()) if len(x) else 0.0

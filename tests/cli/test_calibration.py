@@ -1,0 +1,52 @@
+"""Chances on the command line: yes and no, events, and what was said beside what happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli_runs import printed, run
+from tangokg.cli import main
+
+__all__ = ["run"]  # a fixture
+
+
+def test_calibration_is_measured_and_drawn(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "evaluate", str(run), "--calibration")
+    assert found["recent"] == 30
+    for kind in ("pair", "fact", "share"):
+        assert 0 <= found[kind]["brier"] <= 1
+        assert sum(one["answers"] for one in found[kind]["bins"]) <= found[kind]["answers"]
+    plot = tmp_path / "reliability.svg"
+    assert main(["evaluate", str(run), "--calibration", "--recent", "5", "--horizon", "2", "--plot", str(plot)]) == 0
+    assert "said" in capsys.readouterr().out
+    assert b"<svg" in plot.read_bytes()
+
+
+@pytest.mark.parametrize("more", [["--by", "time"], ["--inductive"], ["--filter", "raw"], ["--horizon", "1-3"]])
+def test_calibration_does_not_go_with_ranks(more: list[str], run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run), "--calibration", *more]) == 2
+    assert "asks all pairs that were active lately" in capsys.readouterr().err
+
+
+def test_a_fact_is_answered_with_its_chance(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["forecast", str(run), "Bob", "calls", "Ann [red]"]
+    step = printed(capsys, *words, "--at", "2024-01-21")
+    span = printed(capsys, *words, "--by", "2024-02-20")
+    assert (step["asked"], step["by"], span["by"]) == ("fact", False, True)
+    assert 0 < step["answers"][0]["chance"] <= step["happens"] <= 1
+    assert span["answers"][0]["chance"] > step["answers"][0]["chance"]
+    assert main([*words, "--by", "2024-02-20"]) == 0
+    assert "(Bob, calls, ?) has any fact by 2024-02-20" in capsys.readouterr().out
+
+
+def test_events_of_one_and_of_all(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = printed(capsys, "forecast", str(run), "Bob", "--top", "4")
+    assert all("Bob" in (answer["subject"], answer["object"]) for answer in own["answers"])
+    everything = printed(capsys, "forecast", str(run), "--by", "2024-01-27", "--top", "5")
+    chances = [answer["chance"] for answer in everything["answers"]]
+    assert len(chances) == 5
+    assert chances == sorted(chances, reverse=True)
+    assert main(["forecast", str(run), "Bob", "--top", "2"]) == 0
+    assert "event" in capsys.readouterr().out

@@ -1,0 +1,49 @@
+"""In the built-in world, whose true chances are known, what is said of a fact is nearly as good, and rightly said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tangokg.forecast import Forecaster, fit
+from tangokg.forecast.calibrating import ask_recent, calibrate
+from tangokg.forecast.chances import candidates
+from tangokg.models.oracle import Oracle
+from tangokg.quads.world import World, make_world
+from tangokg.rank.calibration import Calibration, join
+from tangokg.snapshots.timeline import build_timeline
+from tangokg.snapshots.windows import Queries, Windows
+
+SEEDS = 0, 1  # of three years each: with few answers the oracle itself is off by two points
+
+
+def measured(world: World) -> tuple[dict[str, Calibration], dict[str, Calibration]]:
+    """What the forecaster and what the oracle says about the same pairs and facts."""
+    forecaster: Forecaster = fit(world.dataset, "recurrency")
+    timeline = build_timeline(forecaster.facts)
+    target = torch.searchsorted(timeline.t, torch.from_numpy(np.unique(world.dataset.test.t)).double())
+    asked = ask_recent(timeline, forecaster.chances, target, 30)
+    found = calibrate(forecaster.model, forecaster.chances, timeline, timeline, asked)
+    o = candidates(forecaster.model, timeline, timeline, forecaster.hazard, asked).o.view(len(asked), -1)
+    oracle, labels = Oracle(world), 2 * timeline.num_relations
+    encoded = oracle.encode(timeline, Windows(asked.known, timeline.t[asked.begin]))
+    pairs, facts = [], []
+    for rows in torch.arange(len(asked)).split(2000):
+        p = oracle.score(encoded, Queries(rows, asked.pair[rows] // labels, asked.pair[rows] % labels, rows))
+        pairs.append(-torch.expm1(torch.log1p(-p.clamp(max=1 - 1e-12)).sum(1)))
+        facts.append(p.gather(1, o[rows]).flatten())
+    true = {"pair": torch.cat(pairs).numpy(), "fact": torch.cat(facts).numpy()}
+    return found, {kind: Calibration(p, found[kind].happened, found[kind].base) for kind, p in true.items()}
+
+
+@pytest.mark.slow
+def test_yes_and_no_are_half_as_good_as_the_truth_and_calibrated() -> None:
+    worlds = [measured(make_world(seed, num_days=1095)) for seed in SEEDS]
+    found = {kind: join([own[kind] for own, _ in worlds]) for kind in worlds[0][0]}
+    oracle = {kind: join([true[kind] for _, true in worlds]) for kind in worlds[0][1]}
+    for kind, true in oracle.items():
+        assert found[kind].skill > 0.5 * true.skill, kind
+        assert found[kind].skill < true.skill, "nobody beats the oracle"
+    for kind, one in found.items():
+        assert one.error() < 0.02, (kind, one.bins())
