@@ -20,7 +20,9 @@ def test_calibration_is_measured_and_drawn(run: Path, tmp_path: Path, capsys: py
         assert sum(one["answers"] for one in found[kind]["bins"]) <= found[kind]["answers"]
     plot = tmp_path / "reliability.svg"
     assert main(["evaluate", str(run), "--calibration", "--recent", "5", "--horizon", "2", "--plot", str(plot)]) == 0
-    assert "said" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "said" in shown
+    assert "\\n" not in shown
     assert b"<svg" in plot.read_bytes()
 
 
@@ -39,6 +41,15 @@ def test_a_fact_is_answered_with_its_chance(run: Path, capsys: pytest.CaptureFix
     assert span["answers"][0]["chance"] > step["answers"][0]["chance"]
     assert main([*words, "--by", "2024-02-20"]) == 0
     assert "(Bob, calls, ?) has any fact by 2024-02-20" in capsys.readouterr().out
+
+
+def test_a_question_and_the_chance_of_any_fact_stand_in_lines_of_their_own(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["forecast", str(run), "Bob", "calls", "--at", "2024-01-21"]) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == "(Bob, calls, ?) at 2024-01-21"
+    assert second.startswith("(Bob, calls, ?) has any fact at 2024-01-21: ")
 
 
 def test_events_of_one_and_of_all(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

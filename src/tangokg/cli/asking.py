@@ -160,9 +160,9 @@ def answers_table(answer: Forecast, happened: frozenset[str] | None = None) -> A
             row.append("yes" if one.name in happened else "")
         rows.append(row)
     columns = ("", answer.asked, "chance", "", "share", "before", *(["happened"] if happened is not None else []))
-    title = answer.title
+    title = [answer.title]
     if answer.happens is not None:
-        title += f"\n{answer.condition} has any fact {'by' if answer.by else 'at'} {answer.at}: {answer.happens:.1%}"
+        title.append(f"{answer.condition} has any fact {'by' if answer.by else 'at'} {answer.at}: {answer.happens:.1%}")
     return make_table(title, columns, rows, left=7)
 
 

@@ -62,4 +62,4 @@ def _figures(title: str, found: dict[str, Calibration]) -> Any:
 
 def _reliability(title: str, one: Calibration) -> Any:
     rows = [[f"{b.said:.1%}", f"{b.happened:.1%}", f"{b.answers:,}"] for b in one.bins()]
-    return make_table(f"\n{title}", ("said", "happened", "answers"), rows, left=0)
+    return make_table(["", title], ("said", "happened", "answers"), rows, left=0)

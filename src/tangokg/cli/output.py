@@ -108,13 +108,19 @@ class Output:
         return bar
 
 
-def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Group:
-    """A table whose first ``left`` columns hold text and whose others hold numbers; it fits the console."""
+def make_table(
+    title: str | Sequence[str], columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
+) -> Group:
+    """A table whose first ``left`` columns hold text and whose others hold numbers; it fits the console.
+
+    A title of several lines is given line by line: line ends within a name are written out.
+    """
     from rich.console import Group
     from rich.text import Text
 
     cells = tuple(tuple(harmless_line(cell) for cell in row) for row in rows)
-    return Group(Text(harmless_line(title), style="bold"), Fitted(tuple(columns), cells, left))
+    lines = map(harmless_line, [title] if isinstance(title, str) else title)
+    return Group(Text("\n".join(lines), style="bold"), Fitted(tuple(columns), cells, left))
 
 
 @contextmanager
