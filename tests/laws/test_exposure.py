@@ -163,7 +163,14 @@ def test_a_refit_takes_all_parts_the_best_number_of_epochs_and_the_same_rates(
     monkeypatch.setattr(loop.Session, "epoch", spy)
     monkeypatch.setattr(loop, "examine", lambda *_: {"time-aware": type("Summary", (), {"mrr": next(values)})})
     data = make_dataset(1)
-    chosen = train(data, refit=True, epochs=4, patience=1, rate_decay=0.5, learning_rate=0.01)
+    options: dict[str, Any] = {
+        "epochs": 4,
+        "patience": 1,
+        "rate_decay": 0.5,
+        "learning_rate": 0.01,
+        "schedule": "plateau",
+    }
+    chosen = train(data, refit=True, **options)
     assert chosen.progress.best_epoch == 2
     first, second = trained[: chosen.progress.epoch], trained[chosen.progress.epoch :]
     assert [row[0] for row in second] == [0, 1]

@@ -226,3 +226,11 @@ def test_a_checkpoint_at_an_impossible_place_is_named(run: RunFolder) -> None:
     save_tensors(run.checkpoint, tensors, note | {"progress": note["progress"] | {"log": []}})
     with pytest.raises(RunError, match=r"1 epochs, and 0 in its log"):
         fit(dated(), config(), run.checkpoint, resume=True)
+
+
+def test_a_run_of_the_earlier_default_model_is_refused_with_the_reason(run: RunFolder) -> None:
+    path = run.path / "config.toml"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("width = ")]
+    path.write_text("\n".join(lines).replace('model = "tango-distmult"', 'model = "tango"') + "\n")
+    with pytest.raises(RunError, match="the model 'tango' of a version before"):
+        run.config()

@@ -168,7 +168,13 @@ class RunFolder:
         path = self.path / "config.toml"
         if not path.exists():
             raise RunError(f"{self.path}: no run is here (no config.toml). Make one with `tango train DATA --out RUN`.")
-        return make_config(tables=self._tables(), where=str(path))
+        tables = self._tables()
+        if tables.get("model") == "tango" and "width" not in tables.get("settings", {}):
+            raise RunError(
+                f"{self.path}: this run holds the model 'tango' of a version before the history of pairs. "
+                f"Read it with that version, or train again."
+            )
+        return make_config(tables=tables, where=str(path))
 
     def dataset(self) -> Dataset:
         """The facts that the run knows, in the parts they had at training."""
