@@ -24,7 +24,7 @@ from tangokg.train.settings import (
     FEW_RATE,
     NO_LIMIT,
     RUN_EPOCHS,
-    RUN_STEPS,
+    RUN_QUERIES,
     STEP_SCORES,
     by_rule,
     inherit,
@@ -137,7 +137,8 @@ def chosen(queries: int, snapshots: int, device: str, num_entities: int = 100, *
 
 
 def test_a_step_by_rule_is_two_windows_on_a_cpu_and_what_keeps_a_gpu_busy() -> None:
-    assert {chosen(queries, 100, "cpu") for queries in (2 * FEW_FACTS, 10**6, 10**9)} == {(2, 1e-3)}
+    assert {chosen(queries, 100, "cpu") for queries in (2 * FEW_FACTS, 10**4, 5 * 10**5)} == {(2, 1e-3)}
+    assert chosen(10**9, 100, "cpu") == (1, 1e-3)
     windows, rate = chosen(227 * 3243, 3243, "cuda")
     assert abs(windows * 227 - TrainSettings().step_queries) <= 227 / 2
     assert rate == 2e-3
@@ -178,10 +179,11 @@ def test_few_facts_get_a_larger_rate() -> None:
         assert chosen(2 * FEW_FACTS, 100, device)[1] < FEW_RATE
 
 
-def test_epochs_by_rule_make_enough_steps_and_not_too_many_epochs() -> None:
-    for snapshots in (4, 100, 1000):
-        epochs = by_rule(TrainSettings(epochs=0), 10**6, snapshots, 10**4, "cpu").epochs
-        assert epochs in RUN_EPOCHS or epochs == RUN_STEPS // (snapshots // 2)
+def test_epochs_by_rule_ask_enough_questions() -> None:
+    epochs = [
+        by_rule(TrainSettings(epochs=0), queries, 100, 10**4, "cpu").epochs for queries in (0, 10**4, 10**5, 10**9)
+    ]
+    assert epochs == [RUN_EPOCHS[1], RUN_EPOCHS[1], RUN_QUERIES // 10**5, RUN_EPOCHS[0]]
     assert by_rule(TrainSettings(epochs=3), 10**6, 100, 10**4, "cpu").epochs == 3
 
 

@@ -17,7 +17,7 @@ SCHEMA = 1  # of config.toml and the run folder around it
 DEVICES = ("auto", "cpu", "cuda")
 STEP_SCORES = 2**29  # at most, of all its queries against all entities
 EPOCH_STEPS = 25  # at least
-RUN_STEPS, RUN_EPOCHS = 1_200, (8, 60)  # of a whole training by rule
+RUN_QUERIES, RUN_EPOCHS = 1_200_000, (8, 60)  # of a whole training by rule
 BUDGET = 420.0  # seconds by rule on a CPU: with reading and measuring, a model within ten minutes
 FEW_FACTS, FEW_RATE = 2_000, 0.01  # to train on, and the learning rate below
 NO_LIMIT = -1.0
@@ -31,15 +31,15 @@ PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
 class TrainSettings:
     """How weights are fitted; every model uses the same loop."""
 
-    epochs: int = 100  # at most; 0: as many as make 1,200 steps, 8 to 60
+    epochs: int = 100  # at most; 0: as many as ask 1,200,000 questions, 8 to 60
     budget: float = 0.0  # seconds of training, over all sessions; 0: 7 minutes on a CPU, else no limit; -1: no limit
     patience: int = 6  # epochs without a better validation MRR before training stops, after twice as many; 0: never
     learning_rate: float = 0.0  # of Adam; 0: 0.01 below 2,000 facts, 0.001 for steps of two windows, 0.002 for more
     schedule: str = "plateau"  # of the learning rate: plateau (see rate_decay), or cosine over all epochs
     warmup: float = 0.05  # share of all steps in which a cosine schedule rises to the learning rate
     rate_decay: float = 0.5  # factor of the learning rate after an epoch that is no better; not in the first (patience)
-    batch_windows: int = 0  # target snapshots in one step; 0: two on a CPU, as many as have step_queries on a GPU
-    step_queries: int = 10_000  # about so many questions in a step on a GPU, where batch_windows is left to the rule
+    batch_windows: int = 0  # target snapshots in one step; 0: as many as have step_queries, on a CPU two at most
+    step_queries: int = 10_000  # about so many questions in a step, where batch_windows is left to the rule
     batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     optimizer: str = "adam"  # adam or adamw, which keeps the weight decay apart from the gradient
@@ -79,18 +79,17 @@ class TrainSettings:
 def by_rule(train: TrainSettings, queries: int, snapshots: int, num_entities: int, device_type: str) -> TrainSettings:
     """The settings with values in place of what was left to the rule: the batch of windows, its rate, the time.
 
-    A GPU gets as many windows as fit into a step's queries, as long as an epoch has some steps and the scores have
-    room; a CPU two, as more are no gain there. ``queries`` are all of the training part, which has ``snapshots``. The
-    rate is larger for few facts, whose epochs have few steps.
+    A step gets as many windows as fit into its queries; on a GPU as long as an epoch has some steps and the scores have
+    room, on a CPU two at most, as more are no gain there. ``queries`` are all of the training part, which has
+    ``snapshots``. The rate is larger for few facts, whose epochs have few steps.
     """
     each = max(1.0, queries / max(1, snapshots))  # queries of a window
-    most = min(train.step_queries / each, snapshots / EPOCH_STEPS, STEP_SCORES / (each * max(1, num_entities)))
-    windows = train.batch_windows or (2 if device_type == "cpu" else max(1, int(most)))
+    limits = [2.0] if device_type == "cpu" else [snapshots / EPOCH_STEPS, STEP_SCORES / (each * max(1, num_entities))]
+    windows = train.batch_windows or max(1, int(min(train.step_queries / each, *limits)))
     usual = 1e-3 if windows <= 2 or train.batch_queries else 2e-3
     rate = train.learning_rate or (FEW_RATE if queries < 2 * FEW_FACTS else usual)
     budget = train.budget or (BUDGET if device_type == "cpu" else NO_LIMIT)
-    steps = max(1, queries // train.batch_queries if train.batch_queries else snapshots // windows)  # of an epoch
-    epochs = train.epochs or min(max(RUN_STEPS // steps, RUN_EPOCHS[0]), RUN_EPOCHS[1])
+    epochs = train.epochs or min(max(RUN_QUERIES // max(1, queries), RUN_EPOCHS[0]), RUN_EPOCHS[1])
     return replace(train, epochs=epochs, batch_windows=windows, learning_rate=rate, budget=budget)
 
 
