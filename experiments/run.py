@@ -67,7 +67,7 @@ def run(path: Path, dataset: str, seed: int, settings: list[str], valid_only: bo
     data, config = as_dataset(dataset), replace(load_config(path, assignments=settings), seed=seed)
     model, progress = fit(data, config, reporter=Lines(f"{path.stem}-{dataset}-{seed}"))
     forecaster = Forecaster(model, data, resolve(config, data), progress)
-    file = out / f"{path.stem}-{dataset}-{seed}.json"
+    file = out / f"{path.stem}-{data.name}-{seed}.json"
 
     def keep(result: dict[str, Any]) -> None:
         file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
