@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 
 from tangokg.config import read_toml
+from tangokg.errors import DataError
 from tangokg.forecast import Forecaster, as_dataset, results
 from tangokg.quads.values import concatenate
 from tangokg.rank import Metrics, examine, horizon, inductive, multi_step, prepare
@@ -83,7 +85,8 @@ def run(path: Path, dataset: str, seed: int, settings: list[str], valid_only: bo
     since = multi_step(float(data.test.t.min()))
     protocols = {"inductive": inductive(forecaster.seen), "multi-step": since}
     for name, protocol in protocols.items():
-        result["protocols"][name] = figures(forecaster.evaluate(protocol=protocol))
+        with suppress(DataError):  # a set may have no query with an unseen entity
+            result["protocols"][name] = figures(forecaster.evaluate(protocol=protocol))
         keep(result)
     result["protocols"]["horizon"] = {str(h): figures(forecaster.evaluate(protocol=horizon(h))) for h in HORIZONS}
     keep(result)
