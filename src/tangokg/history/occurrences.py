@@ -52,11 +52,12 @@ class Past:
     at: Tensor  # (P,) the row of the latest occurrence
 
 
-def sort_by(timeline: Timeline, group: Tensor) -> Occurrences:
-    """Sort all edges of a timeline by ``group`` (E,), then by object, then by time."""
-    order = torch.argsort(timeline.o, stable=True)  # edges come in the order of time, and stable sorts keep it
+def sort_by(timeline: Timeline, group: Tensor, whole: bool = False) -> Occurrences:
+    """Sort all edges of a timeline by ``group`` (E,), then by object, then by time; ``whole``: objects are all one."""
+    objects = torch.zeros_like(timeline.o) if whole else timeline.o
+    order = torch.argsort(objects, stable=True)  # edges come in the order of time, and stable sorts keep it
     order = order[torch.argsort(group[order], stable=True)]
-    pair, o = group[order], timeline.o[order]
+    pair, o = group[order], objects[order]
     j = torch.repeat_interleave(timeline.offset.diff())[order]
     fresh = torch.ones_like(o, dtype=torch.bool)
     fresh[1:] = (pair[1:] != pair[:-1]) | (o[1:] != o[:-1])
@@ -75,6 +76,16 @@ def sort_occurrences(timeline: Timeline) -> Occurrences:
 def sort_meetings(timeline: Timeline) -> Occurrences:
     """All edges by s, then o, whatever the relation."""
     return sort_by(timeline, timeline.s)
+
+
+def sort_acts(timeline: Timeline) -> Occurrences:
+    """All edges by s alone."""
+    return sort_by(timeline, timeline.s, whole=True)
+
+
+def sort_uses(timeline: Timeline) -> Occurrences:
+    """All edges by (s, r) alone."""
+    return sort_by(timeline, timeline.s * (2 * timeline.num_relations) + timeline.r, whole=True)
 
 
 def past_of(occurrences: Occurrences, pair: Tensor, known: Tensor) -> Past:
@@ -97,3 +108,13 @@ def occurrences_of(timeline: Timeline) -> Occurrences:
 def meetings_of(timeline: Timeline) -> Occurrences:
     """The edges of a timeline by s and o, sorted once."""
     return timeline.derive(sort_meetings)
+
+
+def acts_of(timeline: Timeline) -> Occurrences:
+    """The edges of a timeline by s, sorted once."""
+    return timeline.derive(sort_acts)
+
+
+def uses_of(timeline: Timeline) -> Occurrences:
+    """The edges of a timeline by (s, r), sorted once."""
+    return timeline.derive(sort_uses)

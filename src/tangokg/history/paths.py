@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from tangokg.history.pairs import Project, Scored, ScoredPairs, best_of, draw_table
+from tangokg.history.pairs import Project, ScoredPairs, best_of, draw_table
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import TIME_CODE, time_code
 from tangokg.history.subjects import sort_subjects
@@ -33,6 +33,7 @@ class Reached:
     o: Tensor  # (X,)
     state: Tensor  # (X, d) what has arrived
     value: Tensor  # (X,) log-intensity
+    number: Tensor  # (X,) of paths
 
 
 class Paths(nn.Module):
@@ -60,12 +61,12 @@ class Paths(nn.Module):
         project: Project,
         gap: float,
         generator: torch.Generator | None = None,
-    ) -> list[Scored]:
+    ) -> list[Reached]:
         """Scores of what each further step reaches."""
         number = len(partners.queries)
         state = pairs.state
         query, o, value, begin = pairs.query, pairs.o, pairs.value, pairs.begin
-        scored: list[Scored] = []
+        scored: list[Reached] = []
         for i, step in enumerate(self.steps):
             best, there = best_of(value.detach(), query, begin, self.settings.nodes[i])
             best = best.flatten().index_select(0, there.flatten().nonzero()[:, 0])
@@ -74,7 +75,7 @@ class Paths(nn.Module):
             reached = step(partners, query, o, state, self.settings.edges[i], project, gap, generator)
             query, o, state, value = reached.query, reached.o, reached.state, reached.value
             begin = torch.searchsorted(query, torch.arange(number, device=query.device))
-            scored.append((query, o, value))
+            scored.append(reached)
             if not len(query):
                 break
         return scored
@@ -130,7 +131,7 @@ class Step(nn.Module):
         x = total @ self.arrived + count.log()[:, None] * self.number + of_query.index_select(0, query)
         x = x + project(self.object, window, o)
         x = dropout(gelu(self.norm(x)), self.rate, generator)
-        return Reached(query, o, total, x @ self.out + self.bias)
+        return Reached(query, o, total, x @ self.out + self.bias, count)
 
 
 def last_events(

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from tangokg.decode.losses import filtered_cross_entropy, other_answers
 from tangokg.errors import ConfigError
-from tangokg.history.pairs import PairScorer, PairSettings, Scored
+from tangokg.history.pairs import Context, PairScorer, PairSettings, Scored
 from tangokg.history.partners import find_partners
 from tangokg.history.paths import Paths, PathSettings
-from tangokg.history.subjects import SubjectStream
+from tangokg.history.subjects import SubjectSequence, SubjectStream
+from tangokg.masks import dropout
 from tangokg.models.sizes import Size
 from tangokg.models.tango import Encoded, Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline
@@ -35,6 +36,12 @@ class FlagshipSettings(TangoSettings):
     width: int = 0  # of the pair scorer; its other sizes follow from it; 0: by the number of facts and the device
     stream: int = 10  # last events of a pair that are looked at one by one
     subject: bool = True  # whether a query attends to the last events of its subject
+    blocks: int = 0
+    events: int = 0
+    context: bool = False
+    direct: bool = False
+    activity: bool = False
+    arrive: bool = False
     compete: bool = True  # whether the best partners of a query are compared with one another
     hops: int = 1  # steps along paths beyond the partners, at most 2
     pair_dropout: float = 0.25  # in the heads of the history
@@ -61,7 +68,11 @@ class FlagshipSettings(TangoSettings):
 
     def pair_settings(self) -> PairSettings:
         half = self.width // 2
-        return PairSettings(self.width, half, self.stream, half, self.compete, self.pair_dropout)
+        context = self.width if self.context and self.blocks else 0
+        arrive = self.width // 4 if self.arrive and self.hops else 0
+        return PairSettings(
+            self.width, half, self.stream, half, self.compete, self.pair_dropout, context, self.activity, arrive
+        )
 
     def path_settings(self) -> PathSettings:
         width = self.width
@@ -99,7 +110,12 @@ class Flagship(Tango):
         self.paths = Paths(settings.path_settings(), dim, width, labels, generator) if use_paths else None
         self.subject = None
         if settings.subject:
-            self.subject = SubjectStream(dim, width // 2, width, labels, settings.dropout, generator)
+            size = settings.events or width // 2
+            if settings.blocks:
+                self.subject = SubjectSequence(dim, size, width, settings.blocks, labels, settings.dropout, generator)
+                self.direct = nn.Parameter(torch.zeros(width, dim)) if settings.direct else None
+            else:
+                self.subject = SubjectStream(dim, size, width, labels, settings.dropout, generator)
 
     def branches(
         self, encoded: Encoded, queries: Queries, generator: torch.Generator | None
@@ -108,16 +124,30 @@ class Flagship(Tango):
         gap = float(self.gap)
         partners = find_partners(encoded.timeline, encoded.windows, queries)
         rows, states = encoded.candidates.take(queries.window, queries.s)
-        if self.subject is not None:
+        context = None
+        if self.settings.blocks and self.subject is not None:
+            context = Context(*self.subject(partners, rows, states.base, gap, generator))
+            rows = rows + dropout(context.query, self.settings.dropout, generator) @ self.subject.out
+        elif self.subject is not None:
             rows = rows + self.subject(partners, rows, states.base, gap, generator)
         query = self.decoder(rows, encoded.relations, queries.r, generator)
+        if self.settings.direct and context is not None:
+            query = query + dropout(context.query, self.settings.dropout, generator) @ self.direct
         scores = states.scores(query, queries)
         heads: list[Scored] = []
         if self.pairs is not None:
-            pairs = self.pairs(partners, states.project, gap, generator)
-            heads.append((pairs.query, pairs.o, pairs.value))
-            if self.paths is not None:
-                heads += self.paths(partners, pairs, states.project, gap, generator)
+            pairs = self.pairs(partners, states.project, gap, generator, context if self.settings.context else None)
+            reached = []
+            if self.settings.arrive:
+                reached = self.paths(partners, pairs, states.project, gap, generator)
+                first = reached[0]
+                key = first.query * encoded.timeline.num_entities + first.o
+                pairs = self.pairs.second(pairs, partners, gap, generator, (key, first.state, first.number))
+            else:
+                pairs = self.pairs.second(pairs, partners, gap, generator)
+                if self.paths is not None:
+                    reached = self.paths(partners, pairs, states.project, gap, generator)
+            heads = [(pairs.query, pairs.o, pairs.value), *((x.query, x.o, x.value) for x in reached)]
         return scores, heads
 
     @staticmethod
