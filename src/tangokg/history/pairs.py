@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
-from tangokg.history.occurrences import Occurrences, acts_of, meetings_of, occurrences_of, past_of, uses_of
+from tangokg.history.activity import activity_of
+from tangokg.history.occurrences import meetings_of, occurrences_of, past_of
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, Counted, count, statistics, time_code
 from tangokg.masks import dropout
-from tangokg.snapshots.timeline import Timeline
 
 Project = Callable[[Tensor, Tensor, Tensor], Tensor]  # weight (D, H), window, entity -> states times weight (.., H)
 Scored = tuple[Tensor, Tensor, Tensor]  # (row, object, log-intensity), each pair once
@@ -27,7 +27,6 @@ class PairSettings:
     best: int = 64  # partners of a query that are looked at again
     compete: bool = True  # whether these are compared with one another
     dropout: float = 0.25
-    context: int = 0  # width of the subject's sequence
     activity: bool = False
     arrive: int = 0  # width of what arrives along paths
 
@@ -41,26 +40,6 @@ class ScoredPairs:
     value: Tensor  # (P,) log-intensity
     state: Tensor  # (P, H)
     begin: Tensor  # (B,) where the pairs of each query begin
-
-
-@dataclass(frozen=True, eq=False)
-class Context:
-    """What the subject's sequence of events tells."""
-
-    query: Tensor  # (B, H)
-    event: Tensor  # (X, H)
-    subject: Tensor  # (X,) of U
-    o: Tensor  # (X,)
-
-
-def activity(
-    partners: Partners, of: Callable[[Timeline], Occurrences], pair: Tensor, window: Tensor, gap: float, like: Tensor
-) -> Tensor:
-    """(Y, F) statistics of a group such as s or (s, r) before the time of a window; zeros where nothing happened."""
-    counted = partners.timeline.derive(count, of, gap, like.dtype)
-    past = past_of(counted.occurrences, pair, partners.windows.known.index_select(0, window))
-    t = partners.windows.t.index_select(0, window).index_select(0, past.row)
-    return like.new_zeros(len(pair), NUM_STATISTICS).index_copy(0, past.row, statistics(counted, past, t))
 
 
 def draw_table(generator: torch.Generator, *shape: int, std: float) -> nn.Parameter:
@@ -108,9 +87,6 @@ class PairScorer(nn.Module):
         self.out = table(width, std=0.01)  # w
         self.bias = nn.Parameter(torch.tensor(-2.0))
         self.second = SecondLook(settings, generator)
-        if settings.context:
-            self.told = table(settings.context, width, std=0.3 * settings.context**-0.5)
-            self.reading = table(settings.context, width, std=0.3 * settings.context**-0.5)
         if settings.activity:
             self.acts = table(3, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)
 
@@ -120,7 +96,6 @@ class PairScorer(nn.Module):
         project: Project,
         gap: float,
         generator: torch.Generator | None = None,
-        context: Context | None = None,
     ) -> ScoredPairs:
         """Scores of all partners; ``project`` multiplies the states of some entities by a weight."""
         queries, past = partners.queries, partners.past
@@ -129,16 +104,11 @@ class PairScorer(nn.Module):
         of_pair = statistics(met, past, partners.t) @ self.meeting + g @ self.pair  # (Z, H)
         of_pair = of_pair + project(self.object, partners.window.index_select(0, past.row), past.o)
         of_query = project(self.subject, queries.window, queries.s) + partners.look_up(self.relation, queries.r)
-        if context is not None:
-            of_query = of_query + context.query @ self.reading
-            z = torch.searchsorted(partners.key, context.subject * partners.timeline.num_entities + context.o)
-            of_pair = of_pair.index_add(0, z, context.event @ self.told)
         if self.settings.activity:
-            window, labels = queries.window, 2 * partners.timeline.num_relations
-            of_query = of_query + activity(partners, acts_of, queries.s, window, gap, g) @ self.acts[0]
-            of_query = of_query + activity(partners, uses_of, queries.s * labels + queries.r, window, gap, g) @ self.acts[1]
-            where = partners.window.index_select(0, past.row)
-            of_pair = of_pair + activity(partners, acts_of, past.o, where, gap, g) @ self.acts[2]
+            known = activity_of(partners, gap, g.dtype)
+            of_query = of_query + known.acts(self.acts[0], queries.window, queries.s)
+            of_query = of_query + known.uses(queries.window, queries.s, queries.r) @ self.acts[1]
+            of_pair = of_pair + known.acts(self.acts[2], partners.window.index_select(0, past.row), past.o)
         query, z, begin = partners.pairs()  # (P,), (P,), (B,)
         product = partners.look_up(self.asked, queries.r).index_select(0, query) * g.index_select(0, z)  # (P, G)
         x = of_query.index_select(0, query) + of_pair.index_select(0, z) + product @ self.product  # (P, H)
@@ -226,10 +196,8 @@ class SecondLook(nn.Module):
         n, queries = partners.timeline.num_entities, partners.queries
         query, o = pairs.query.index_select(0, place), pairs.o.index_select(0, place)
         if self.settings.activity:
-            half = partners.timeline.num_relations
-            r = (queries.r.index_select(0, query) + half) % (2 * half)
-            window = queries.window.index_select(0, query)
-            x = x + activity(partners, uses_of, o * (2 * half) + r, window, gap, x) @ self.uses
+            window, r = queries.window.index_select(0, query), queries.r.index_select(0, query)
+            x = x + activity_of(partners, gap, x.dtype).uses(window, o, partners.inverse(r)) @ self.uses
         if reached is not None and len(reached[0]):
             key, state, number = reached
             at = torch.searchsorted(key, query * n + o).clamp(max=len(key) - 1)

@@ -40,6 +40,10 @@ class Partners:
             table = grow_by_mean(table, self.timeline.num_relations)
         return embedding(r, table)
 
+    def inverse(self, r: Tensor) -> Tensor:
+        """The label of the same facts seen from the other side."""
+        return (r + self.timeline.num_relations) % (2 * self.timeline.num_relations)
+
     def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
         """Each query with each partner of its subject: ``(query, partner row z, where a query's pairs begin)``."""
         start, stop = self.start.index_select(0, self.of), self.start.index_select(0, self.of + 1)

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
+from tangokg.history.activity import activity_of
 from tangokg.history.pairs import Project, ScoredPairs, best_of, draw_table
 from tangokg.history.partners import Partners
-from tangokg.history.statistics import TIME_CODE, time_code
+from tangokg.history.statistics import NUM_STATISTICS, TIME_CODE, time_code
 from tangokg.history.subjects import sort_subjects
 from tangokg.masks import dropout
 
@@ -23,6 +24,7 @@ class PathSettings:
     dim: int = 32  # of what travels along a path
     width: int = 64  # of the scorer
     dropout: float = 0.25
+    activity: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +104,8 @@ class Step(nn.Module):
         self.norm = nn.LayerNorm(settings.width)
         self.out = table(settings.width, std=0.01)
         self.bias = nn.Parameter(torch.tensor(-4.0))
+        if settings.activity:
+            self.acts = table(2, NUM_STATISTICS, settings.width, std=0.5 * NUM_STATISTICS**-0.5)
 
     def forward(
         self,
@@ -130,6 +134,10 @@ class Step(nn.Module):
         of_query = project(self.subject, asked.window, asked.s) + partners.look_up(self.relation, asked.r)  # (B, H)
         x = total @ self.arrived + count.log()[:, None] * self.number + of_query.index_select(0, query)
         x = x + project(self.object, window, o)
+        if hasattr(self, "acts"):
+            known = activity_of(partners, gap, x.dtype)
+            r = partners.inverse(asked.r.index_select(0, query))
+            x = x + known.acts(self.acts[0], window, o) + known.uses(window, o, r) @ self.acts[1]
         x = dropout(gelu(self.norm(x)), self.rate, generator)
         return Reached(query, o, total, x @ self.out + self.bias, count)
 

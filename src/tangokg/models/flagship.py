@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import softplus
 
 from tangokg.decode.losses import filtered_cross_entropy, other_answers
 from tangokg.errors import ConfigError
-from tangokg.history.pairs import Context, PairScorer, PairSettings, Scored
+from tangokg.history.pairs import PairScorer, PairSettings, Scored
 from tangokg.history.partners import find_partners
 from tangokg.history.paths import Paths, PathSettings
-from tangokg.history.subjects import SubjectSequence, SubjectStream
-from tangokg.masks import dropout
+from tangokg.history.subjects import SubjectStream
 from tangokg.models.sizes import Size
 from tangokg.models.tango import Encoded, Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline
@@ -36,12 +35,10 @@ class FlagshipSettings(TangoSettings):
     width: int = 0  # of the pair scorer; its other sizes follow from it; 0: by the number of facts and the device
     stream: int = 10  # last events of a pair that are looked at one by one
     subject: bool = True  # whether a query attends to the last events of its subject
-    blocks: int = 0
-    events: int = 0
-    context: bool = False
-    direct: bool = False
     activity: bool = False
+    path_activity: bool = False
     arrive: bool = False
+    focus: float = 0.0
     compete: bool = True  # whether the best partners of a query are compared with one another
     hops: int = 1  # steps along paths beyond the partners, at most 2
     pair_dropout: float = 0.25  # in the heads of the history
@@ -68,16 +65,13 @@ class FlagshipSettings(TangoSettings):
 
     def pair_settings(self) -> PairSettings:
         half = self.width // 2
-        context = self.width if self.context and self.blocks else 0
         arrive = self.width // 4 if self.arrive and self.hops else 0
-        return PairSettings(
-            self.width, half, self.stream, half, self.compete, self.pair_dropout, context, self.activity, arrive
-        )
+        return PairSettings(self.width, half, self.stream, half, self.compete, self.pair_dropout, self.activity, arrive)
 
     def path_settings(self) -> PathSettings:
         width = self.width
         nodes, edges = (width // 4, width // 2), (width // 8, width // 16 or 1)
-        return PathSettings(self.hops, nodes, edges, width // 4, width // 2, self.pair_dropout)
+        return PathSettings(self.hops, nodes, edges, width // 4, width // 2, self.pair_dropout, self.path_activity)
 
 
 class Flagship(Tango):
@@ -110,12 +104,7 @@ class Flagship(Tango):
         self.paths = Paths(settings.path_settings(), dim, width, labels, generator) if use_paths else None
         self.subject = None
         if settings.subject:
-            size = settings.events or width // 2
-            if settings.blocks:
-                self.subject = SubjectSequence(dim, size, width, settings.blocks, labels, settings.dropout, generator)
-                self.direct = nn.Parameter(torch.zeros(width, dim)) if settings.direct else None
-            else:
-                self.subject = SubjectStream(dim, size, width, labels, settings.dropout, generator)
+            self.subject = SubjectStream(dim, width // 2, width, labels, settings.dropout, generator)
 
     def branches(
         self, encoded: Encoded, queries: Queries, generator: torch.Generator | None
@@ -124,19 +113,13 @@ class Flagship(Tango):
         gap = float(self.gap)
         partners = find_partners(encoded.timeline, encoded.windows, queries)
         rows, states = encoded.candidates.take(queries.window, queries.s)
-        context = None
-        if self.settings.blocks and self.subject is not None:
-            context = Context(*self.subject(partners, rows, states.base, gap, generator))
-            rows = rows + dropout(context.query, self.settings.dropout, generator) @ self.subject.out
-        elif self.subject is not None:
+        if self.subject is not None:
             rows = rows + self.subject(partners, rows, states.base, gap, generator)
         query = self.decoder(rows, encoded.relations, queries.r, generator)
-        if self.settings.direct and context is not None:
-            query = query + dropout(context.query, self.settings.dropout, generator) @ self.direct
         scores = states.scores(query, queries)
         heads: list[Scored] = []
         if self.pairs is not None:
-            pairs = self.pairs(partners, states.project, gap, generator, context if self.settings.context else None)
+            pairs = self.pairs(partners, states.project, gap, generator)
             reached = []
             if self.settings.arrive:
                 reached = self.paths(partners, pairs, states.project, gap, generator)
@@ -166,7 +149,9 @@ class Flagship(Tango):
         encoded = self.encode(timeline, windows, generator)
         scores, heads = self.branches(encoded, queries, generator)
         left_out = other_answers(timeline, windows, queries)
-        loss = filtered_cross_entropy(self.mix(scores, heads), queries.answer, left_out, self.settings.smoothing)
+        loss = filtered_cross_entropy(
+            self.mix(scores, heads), queries.answer, left_out, self.settings.smoothing, self.settings.focus
+        )
         if self.settings.auxiliary and heads:
             loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, queries.answer, left_out)
         return loss
