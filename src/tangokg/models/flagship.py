@@ -37,6 +37,11 @@ class FlagshipSettings(TangoSettings):
     subject: bool = True  # whether a query attends to the last events of its subject
     activity: bool = False
     path_activity: bool = False
+    since: bool = False
+    variety: bool = False
+    linear: bool = False
+    profile: bool = False
+    path_scale: int = 1
     arrive: bool = False
     focus: float = 0.0
     compete: bool = True  # whether the best partners of a query are compared with one another
@@ -66,11 +71,24 @@ class FlagshipSettings(TangoSettings):
     def pair_settings(self) -> PairSettings:
         half = self.width // 2
         arrive = self.width // 4 if self.arrive and self.hops else 0
-        return PairSettings(self.width, half, self.stream, half, self.compete, self.pair_dropout, self.activity, arrive)
+        return PairSettings(
+            self.width,
+            half,
+            self.stream,
+            half,
+            self.compete,
+            self.pair_dropout,
+            self.activity,
+            self.since,
+            self.variety,
+            self.linear,
+            self.profile,
+            arrive,
+        )
 
     def path_settings(self) -> PathSettings:
         width = self.width
-        nodes, edges = (width // 4, width // 2), (width // 8, width // 16 or 1)
+        nodes, edges = (width // 4, width // 2), (self.path_scale * width // 8, width // 16 or 1)
         return PathSettings(self.hops, nodes, edges, width // 4, width // 2, self.pair_dropout, self.path_activity)
 
 
