@@ -28,7 +28,7 @@ def other_answers(timeline: Timeline, windows: Windows, queries: Queries) -> tup
 
 
 def filtered_cross_entropy(
-    scores: Tensor, answer: Tensor, left_out: tuple[Tensor, Tensor], smoothing: float = 0.0, focus: float = 0.0
+    scores: Tensor, answer: Tensor, left_out: tuple[Tensor, Tensor], smoothing: float = 0.0
 ) -> Tensor:
     r"""Mean cross-entropy of the answers among all candidates but those left out (docs/maths.md, row M54).
 
@@ -44,6 +44,4 @@ def filtered_cross_entropy(
         total = scores.sum(1).index_add(0, row, -left)
         size = torch.full_like(total, scores.shape[1]).index_add(0, row, -torch.ones_like(left))
         loss = loss - smoothing * total / size
-    if focus:
-        loss = -torch.expm1(-focus * loss) / focus
     return loss.mean()

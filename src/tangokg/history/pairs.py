@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from tangokg.history.activity import activity_of
-from tangokg.history.occurrences import meetings_of, occurrences_of, past_of, uses_of
+from tangokg.history.occurrences import meetings_of, occurrences_of, past_of
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, Counted, count, statistics, time_code
-from tangokg.history.subjects import sort_subjects
 from tangokg.masks import dropout
 
 Project = Callable[[Tensor, Tensor, Tensor], Tensor]  # weight (D, H), window, entity -> states times weight (.., H)
@@ -28,12 +27,7 @@ class PairSettings:
     best: int = 64  # partners of a query that are looked at again
     compete: bool = True  # whether these are compared with one another
     dropout: float = 0.25
-    activity: bool = False
-    since: bool = False
-    variety: bool = False
-    linear: bool = False
-    profile: bool = False
-    arrive: int = 0  # width of what arrives along paths
+    activity: bool = True  # whether it knows how active subject and object were
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +86,6 @@ class PairScorer(nn.Module):
         self.out = table(width, std=0.01)  # w
         self.bias = nn.Parameter(torch.tensor(-2.0))
         self.second = SecondLook(settings, generator)
-        if settings.since:
-            self.since = table(4, width, std=0.3)
-        if settings.variety:
-            self.variety = table(2, width, std=0.3)
-        if settings.linear:
-            self.linear = nn.Parameter(torch.zeros(num_labels, 2 * NUM_STATISTICS))
-        if settings.profile:
-            self.profile = Profile(rank, num_labels, generator)
-            self.profiles = table(2, rank, width, std=rank**-0.5)
         if settings.activity:
             self.acts = table(3, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)
 
@@ -115,52 +100,21 @@ class PairScorer(nn.Module):
         queries, past = partners.queries, partners.past
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
         g = self.add_events(met, partners)  # (Z, G)
-        meeting = statistics(met, past, partners.t)
-        of_pair = meeting @ self.meeting + g @ self.pair  # (Z, H)
-        where = partners.window.index_select(0, past.row)
+        of_pair = statistics(met, past, partners.t) @ self.meeting + g @ self.pair  # (Z, H)
         of_pair = of_pair + project(self.object, partners.window.index_select(0, past.row), past.o)
         of_query = project(self.subject, queries.window, queries.s) + partners.look_up(self.relation, queries.r)
         if self.settings.activity:
             known = activity_of(partners, gap, g.dtype)
             of_query = of_query + known.acts(self.acts[0], queries.window, queries.s)
             of_query = of_query + known.uses(queries.window, queries.s, queries.r) @ self.acts[1]
-            of_pair = of_pair + known.acts(self.acts[2], where, past.o)
-        if self.settings.profile:
-            profile = self.profile(partners, gap)
-            n = partners.timeline.num_entities
-            of_query = of_query + (profile @ self.profiles[0]).index_select(0, queries.window * n + queries.s)
-            of_pair = of_pair + (profile @ self.profiles[1]).index_select(0, where * n + past.o)
-        if self.settings.since:
-            known_z = partners.windows.known.index_select(0, where)
-            s_z = partners.s.index_select(0, past.row)
-            both = torch.stack([events_since(partners, e, past.last, known_z) for e in (s_z, past.o)], 1)
-            of_pair = of_pair + both.to(g.dtype).log1p() @ (0.3 * self.since[:2])
-        if self.settings.variety:
-            number = partners.start.diff().index_select(0, partners.of).to(g.dtype).log1p()
-            of_query = of_query + number[:, None] * (0.3 * self.variety[0])
+            of_pair = of_pair + known.acts(self.acts[2], partners.window.index_select(0, past.row), past.o)
         query, z, begin = partners.pairs()  # (P,), (P,), (B,)
         product = partners.look_up(self.asked, queries.r).index_select(0, query) * g.index_select(0, z)  # (P, G)
-        place, row, same, o, last = self.same_facts(partners, begin, gap)
-        if self.settings.variety:
-            number = torch.bincount(row, minlength=len(queries)).to(g.dtype).log1p()
-            of_query = of_query + number[:, None] * (0.3 * self.variety[1])
         x = of_query.index_select(0, query) + of_pair.index_select(0, z) + product @ self.product  # (P, H)
-        if self.settings.since:
-            known_q = partners.windows.known.index_select(0, queries.window).index_select(0, row)
-            s_q, r_q = queries.s.index_select(0, row), queries.r.index_select(0, row)
-            ages = [
-                uses_since(partners, s_q, r_q, last, known_q),
-                uses_since(partners, o, partners.inverse(r_q), last, known_q),
-            ]
-            x = x.index_add(0, place, torch.stack(ages, 1).to(g.dtype).log1p() @ (0.3 * self.since[2:]))
+        place, row, same = self.same_facts(partners, begin, gap)
         x = x.index_add(0, place, same @ self.same)
         weights = partners.look_up(self.weights, queries.r.index_select(0, row))
         k = product.sum(1).index_add(0, place, (same * weights).sum(1))
-        if self.settings.linear:
-            n = partners.timeline.num_entities
-            act = activity_of(partners, gap, g.dtype).table.index_select(0, where * n + past.o)
-            linear = torch.cat([meeting, act], 1).index_select(0, z)
-            k = k + (linear * partners.look_up(self.linear, queries.r).index_select(0, query)).sum(1)
         y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
         return ScoredPairs(query, past.o.index_select(0, z), k + y @ self.out + self.bias, y, begin)
 
@@ -175,7 +129,7 @@ class PairScorer(nn.Module):
         token = partners.look_up(self.event, r) + time_code(age) @ self.time + self.position  # (Z, L, G)
         return (gelu(token) * there[..., None]).sum(1)
 
-    def same_facts(self, partners: Partners, begin: Tensor, gap: float) -> tuple[Tensor, ...]:
+    def same_facts(self, partners: Partners, begin: Tensor, gap: float) -> tuple[Tensor, Tensor, Tensor]:
         """Of the pairs whose (s, r, o) happened before: where they stand, their query, and their statistics."""
         queries, windows = partners.queries, partners.windows
         facts = partners.timeline.derive(count, occurrences_of, gap, self.out.dtype)
@@ -185,47 +139,7 @@ class PairScorer(nn.Module):
         z = torch.searchsorted(partners.key, u * facts.occurrences.num_entities + past.o)
         place = begin.index_select(0, past.row) + z - partners.start.index_select(0, u)
         t = windows.t.index_select(0, queries.window).index_select(0, past.row)
-        return place, past.row, statistics(facts, past, t), past.o, past.last
-
-
-def events_since(partners: Partners, entity: Tensor, last: Tensor, known: Tensor) -> Tensor:
-    """How many known events an entity had after snapshot ``last``."""
-    _, key = partners.timeline.derive(sort_subjects)
-    base = entity * len(partners.timeline)
-    return torch.searchsorted(key, base + known) - torch.searchsorted(key, base + last + 1)
-
-
-def uses_since(partners: Partners, entity: Tensor, label: Tensor, last: Tensor, known: Tensor) -> Tensor:
-    """How many known events with a label an entity had after snapshot ``last``."""
-    uses = uses_of(partners.timeline)
-    fact = torch.searchsorted(uses.pair, entity * uses.num_labels + label)
-    base = fact * len(partners.timeline)
-    return torch.searchsorted(uses.key, base + known) - torch.searchsorted(uses.key, base + last + 1)
-
-
-class Profile(nn.Module):
-    """What kinds of events every entity had lately."""
-
-    SIZE = 16
-
-    def __init__(self, rank: int, num_labels: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.event = draw_table(generator, num_labels, rank, std=0.3)
-        self.time = draw_table(generator, TIME_CODE, rank, std=0.3)
-
-    def forward(self, partners: Partners, gap: float) -> Tensor:
-        """(W N, G)"""
-        timeline, windows = partners.timeline, partners.windows
-        order, key = timeline.derive(sort_subjects)
-        n, t = timeline.num_entities, len(timeline)
-        entity = torch.arange(n, device=key.device).repeat(len(windows))
-        known, at_t = windows.known.repeat_interleave(n), windows.t.repeat_interleave(n)
-        at = torch.searchsorted(key, entity * t + known)[:, None] - 1 - torch.arange(self.SIZE, device=key.device)
-        there = at >= torch.searchsorted(key, entity * t)[:, None]
-        at = at.clamp(min=0)
-        age = ((at_t[:, None] - timeline.t[key[at] % t]) / gap).to(self.time.dtype)
-        token = partners.look_up(self.event, timeline.r[order[at]]) + time_code(age) @ self.time
-        return (gelu(token) * there[..., None]).sum(1)
+        return place, past.row, statistics(facts, past, t)
 
 
 def best_of(value: Tensor, row: Tensor, begin: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -259,9 +173,6 @@ class SecondLook(nn.Module):
         self.compared = nn.Parameter(torch.zeros(width))
         if settings.activity:
             self.uses = draw_table(generator, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)
-        if settings.arrive:
-            self.arrived = draw_table(generator, settings.arrive, width, std=settings.arrive**-0.5)
-            self.number = draw_table(generator, 2, width, std=0.1)
 
     def forward(
         self,
@@ -269,7 +180,6 @@ class SecondLook(nn.Module):
         partners: Partners,
         gap: float,
         generator: torch.Generator | None,
-        reached: tuple[Tensor, Tensor, Tensor] | None = None,
     ) -> ScoredPairs:
         """The same pairs, value and state of the best of each query changed."""
         if not len(pairs.value):
@@ -278,17 +188,11 @@ class SecondLook(nn.Module):
         place = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0])  # (Q,)
         y = pairs.state.index_select(0, place)
         x = y @ self.hidden
-        n, queries = partners.timeline.num_entities, partners.queries
-        query, o = pairs.query.index_select(0, place), pairs.o.index_select(0, place)
         if self.settings.activity:
+            queries, query = partners.queries, pairs.query.index_select(0, place)
             window, r = queries.window.index_select(0, query), queries.r.index_select(0, query)
+            o = pairs.o.index_select(0, place)
             x = x + activity_of(partners, gap, x.dtype).uses(window, o, partners.inverse(r)) @ self.uses
-        if reached is not None and len(reached[0]):
-            key, state, number = reached
-            at = torch.searchsorted(key, query * n + o).clamp(max=len(key) - 1)
-            there = (key.index_select(0, at) == query * n + o).to(x.dtype)[:, None]
-            arrived = state @ self.arrived + number.log()[:, None] * self.number[0] + self.number[1]
-            x = x + arrived.index_select(0, at) * there
         y = y + dropout(gelu(self.norms[0](x)), self.settings.dropout, generator)
         change = y @ self.out
         if self.settings.compete:

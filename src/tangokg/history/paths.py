@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from tangokg.history.activity import activity_of
-from tangokg.history.pairs import Project, ScoredPairs, best_of, draw_table
+from tangokg.history.pairs import Project, Scored, ScoredPairs, best_of, draw_table
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import NUM_STATISTICS, TIME_CODE, time_code
 from tangokg.history.subjects import sort_subjects
@@ -24,7 +24,7 @@ class PathSettings:
     dim: int = 32  # of what travels along a path
     width: int = 64  # of the scorer
     dropout: float = 0.25
-    activity: bool = False
+    activity: bool = True  # whether it knows how active the candidates were
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,6 @@ class Reached:
     o: Tensor  # (X,)
     state: Tensor  # (X, d) what has arrived
     value: Tensor  # (X,) log-intensity
-    number: Tensor  # (X,) of paths
 
 
 class Paths(nn.Module):
@@ -63,12 +62,12 @@ class Paths(nn.Module):
         project: Project,
         gap: float,
         generator: torch.Generator | None = None,
-    ) -> list[Reached]:
+    ) -> list[Scored]:
         """Scores of what each further step reaches."""
         number = len(partners.queries)
         state = pairs.state
         query, o, value, begin = pairs.query, pairs.o, pairs.value, pairs.begin
-        scored: list[Reached] = []
+        scored: list[Scored] = []
         for i, step in enumerate(self.steps):
             best, there = best_of(value.detach(), query, begin, self.settings.nodes[i])
             best = best.flatten().index_select(0, there.flatten().nonzero()[:, 0])
@@ -77,7 +76,7 @@ class Paths(nn.Module):
             reached = step(partners, query, o, state, self.settings.edges[i], project, gap, generator)
             query, o, state, value = reached.query, reached.o, reached.state, reached.value
             begin = torch.searchsorted(query, torch.arange(number, device=query.device))
-            scored.append(reached)
+            scored.append((query, o, value))
             if not len(query):
                 break
         return scored
@@ -104,6 +103,7 @@ class Step(nn.Module):
         self.norm = nn.LayerNorm(settings.width)
         self.out = table(settings.width, std=0.01)
         self.bias = nn.Parameter(torch.tensor(-4.0))
+        self.activity = settings.activity
         if settings.activity:
             self.acts = table(2, NUM_STATISTICS, settings.width, std=0.5 * NUM_STATISTICS**-0.5)
 
@@ -134,12 +134,12 @@ class Step(nn.Module):
         of_query = project(self.subject, asked.window, asked.s) + partners.look_up(self.relation, asked.r)  # (B, H)
         x = total @ self.arrived + count.log()[:, None] * self.number + of_query.index_select(0, query)
         x = x + project(self.object, window, o)
-        if hasattr(self, "acts"):
+        if self.activity:
             known = activity_of(partners, gap, x.dtype)
             r = partners.inverse(asked.r.index_select(0, query))
             x = x + known.acts(self.acts[0], window, o) + known.uses(window, o, r) @ self.acts[1]
         x = dropout(gelu(self.norm(x)), self.rate, generator)
-        return Reached(query, o, total, x @ self.out + self.bias, count)
+        return Reached(query, o, total, x @ self.out + self.bias)
 
 
 def last_events(

@@ -35,15 +35,7 @@ class FlagshipSettings(TangoSettings):
     width: int = 0  # of the pair scorer; its other sizes follow from it; 0: by the number of facts and the device
     stream: int = 10  # last events of a pair that are looked at one by one
     subject: bool = True  # whether a query attends to the last events of its subject
-    activity: bool = False
-    path_activity: bool = False
-    since: bool = False
-    variety: bool = False
-    linear: bool = False
-    profile: bool = False
-    path_scale: int = 1
-    arrive: bool = False
-    focus: float = 0.0
+    activity: bool = True  # whether the scorers know how active subject and candidates were
     compete: bool = True  # whether the best partners of a query are compared with one another
     hops: int = 1  # steps along paths beyond the partners, at most 2
     pair_dropout: float = 0.25  # in the heads of the history
@@ -70,26 +62,12 @@ class FlagshipSettings(TangoSettings):
 
     def pair_settings(self) -> PairSettings:
         half = self.width // 2
-        arrive = self.width // 4 if self.arrive and self.hops else 0
-        return PairSettings(
-            self.width,
-            half,
-            self.stream,
-            half,
-            self.compete,
-            self.pair_dropout,
-            self.activity,
-            self.since,
-            self.variety,
-            self.linear,
-            self.profile,
-            arrive,
-        )
+        return PairSettings(self.width, half, self.stream, half, self.compete, self.pair_dropout, self.activity)
 
     def path_settings(self) -> PathSettings:
         width = self.width
-        nodes, edges = (width // 4, width // 2), (self.path_scale * width // 8, width // 16 or 1)
-        return PathSettings(self.hops, nodes, edges, width // 4, width // 2, self.pair_dropout, self.path_activity)
+        nodes, edges = (width // 4, width // 2), (width // 8, width // 16 or 1)
+        return PathSettings(self.hops, nodes, edges, width // 4, width // 2, self.pair_dropout, self.activity)
 
 
 class Flagship(Tango):
@@ -138,17 +116,10 @@ class Flagship(Tango):
         heads: list[Scored] = []
         if self.pairs is not None:
             pairs = self.pairs(partners, states.project, gap, generator)
-            reached = []
-            if self.settings.arrive:
-                reached = self.paths(partners, pairs, states.project, gap, generator)
-                first = reached[0]
-                key = first.query * encoded.timeline.num_entities + first.o
-                pairs = self.pairs.second(pairs, partners, gap, generator, (key, first.state, first.number))
-            else:
-                pairs = self.pairs.second(pairs, partners, gap, generator)
-                if self.paths is not None:
-                    reached = self.paths(partners, pairs, states.project, gap, generator)
-            heads = [(pairs.query, pairs.o, pairs.value), *((x.query, x.o, x.value) for x in reached)]
+            pairs = self.pairs.second(pairs, partners, gap, generator)
+            heads.append((pairs.query, pairs.o, pairs.value))
+            if self.paths is not None:
+                heads += self.paths(partners, pairs, states.project, gap, generator)
         return scores, heads
 
     @staticmethod
@@ -167,9 +138,7 @@ class Flagship(Tango):
         encoded = self.encode(timeline, windows, generator)
         scores, heads = self.branches(encoded, queries, generator)
         left_out = other_answers(timeline, windows, queries)
-        loss = filtered_cross_entropy(
-            self.mix(scores, heads), queries.answer, left_out, self.settings.smoothing, self.settings.focus
-        )
+        loss = filtered_cross_entropy(self.mix(scores, heads), queries.answer, left_out, self.settings.smoothing)
         if self.settings.auxiliary and heads:
             loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, queries.answer, left_out)
         return loss

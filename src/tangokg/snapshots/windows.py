@@ -75,6 +75,14 @@ def windows_at(timeline: Timeline, target: Tensor, horizon: float = 0.0) -> Wind
     return Windows(torch.minimum(known, here), t)
 
 
+def windows_ahead(timeline: Timeline, target: Tensor, ahead: Tensor) -> Windows:
+    """One window for each target snapshot on the host, whose last ``ahead`` snapshots before it are not known."""
+    known = (target - ahead).clamp(min=1)
+    windows = Windows(known.to(timeline.t.device, non_blocking=True), windows_at(timeline, target).t)
+    vars(windows)["known_on_host"] = known.numpy()
+    return windows
+
+
 def queries_of(timeline: Timeline, rows: Tensor) -> tuple[Windows, Queries]:
     """Some edges of a timeline as queries, grouped by snapshot, and the windows that they are asked at.
 

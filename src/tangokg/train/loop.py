@@ -17,7 +17,7 @@ from tangokg.models import Model
 from tangokg.quads.values import Dataset
 from tangokg.rank import examine
 from tangokg.snapshots.timeline import build_timeline
-from tangokg.snapshots.windows import queries_at, queries_of, windows_at
+from tangokg.snapshots.windows import Windows, queries_at, queries_of, windows_ahead, windows_at
 from tangokg.train.checkpoint import Progress, check_place, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
 from tangokg.train.devices import make_fabric
@@ -54,7 +54,7 @@ def fit(
     config = resolve(config, dataset)
     fabric = make_fabric(config.train)
     keep_freed_memory()
-    material = Material.of(dataset, fabric.device)
+    material = Material.of(dataset, fabric.device, config.train.skip)
     own = build_timeline(dataset.train)  # what the model is made from: earlier facts are known, not trained on
     with torch.device("meta"):  # sizes without memory
         sized = build_model(config, own)
@@ -238,7 +238,7 @@ class Session:
         if self.settings.batch_queries:
             windows, queries = queries_of(train, some)
         else:
-            windows, queries = windows_at(train, some), queries_at(train, some)
+            windows, queries = self._windows(some), queries_at(train, some)
         loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
@@ -249,6 +249,15 @@ class Session:
         self.optimizer.step()
         totals[0] += loss.detach() * len(queries)
         totals[1] += len(queries)
+
+    def _windows(self, some: Tensor) -> Windows:
+        """Of some target snapshots, half of them one step ahead, the others up to ``horizons`` steps."""
+        most, generator = self.settings.horizons, self.generators["order"]
+        if most == 1:
+            return windows_at(self.material.train, some)
+        ahead = torch.randint(0, most, (len(some),), generator=generator)
+        ahead *= torch.randint(0, 2, (len(some),), generator=generator)
+        return windows_ahead(self.material.train, some, ahead)
 
     def _read(self, totals: Tensor) -> None:
         """Add what the device has summed up to the progress; a loss that is not a number ends the run."""
