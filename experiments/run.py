@@ -21,15 +21,36 @@ import torch
 from tangokg.config import read_toml
 from tangokg.errors import DataError
 from tangokg.forecast import Forecaster, as_dataset, results
+from tangokg.models import Model
 from tangokg.quads.values import concatenate
 from tangokg.rank import Metrics, examine, horizon, inductive, multi_step, prepare
 from tangokg.rank.strata import strata
-from tangokg.snapshots.timeline import build_timeline
+from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.windows import Queries, Windows
 from tangokg.train import load_config, resolve
+from tangokg.train.checkpoint import Progress
+from tangokg.train.devices import choose_device
 from tangokg.train.loop import fit
+from tangokg.train.material import build_model
 
 HERE = Path(__file__).parent
 HORIZONS = range(1, 9)
+
+
+class Mean(Model):
+    """Several trained models: the logarithm of the mean of their shares."""
+
+    def __init__(self, members: list[Model]) -> None:
+        super().__init__()
+        self.members = torch.nn.ModuleList(members)
+
+    def encode(self, timeline: Timeline, windows: Windows) -> list[Any]:
+        return [member.encode(timeline, windows) for member in self.members]
+
+    def score(self, encoded: list[Any], queries: Queries) -> torch.Tensor:
+        of_each = zip(self.members, encoded, strict=True)
+        shares = [member.probabilities(member.score(own, queries)) for member, own in of_each]
+        return torch.stack(shares).mean(0).log()
 
 
 class Lines:
@@ -64,12 +85,31 @@ def by_stratum(forecaster: Forecaster, parts: list[Any]) -> dict[str, Any]:
     }
 
 
-def run(path: Path, dataset: str, seed: int, settings: list[str], valid_only: bool, out: Path) -> None:
+def measure_mean(path: Path, dataset: str, seeds: list[int], settings: list[str], weights: Path, out: Path) -> None:
+    """Measure the mean of the trained seeds."""
+    data, config = as_dataset(dataset), load_config(path, assignments=settings)
+    members = []
+    for seed in seeds:
+        model = build_model(resolve(replace(config, seed=seed), data), build_timeline(data.train))
+        model.load_state_dict(torch.load(weights / f"{path.stem}-{seed}.pt"))
+        members.append(model.to(choose_device(config.train.device)))
+    mean = Forecaster(Mean(members), data, resolve(config, data), Progress())
+    parts = {"valid": [data.past, data.valid], "test": [data.past, data.valid, data.test]}
+    result = {name: figures(mean.evaluate(some[-1])) for name, some in parts.items()}
+    result |= {"dataset": dataset, "seeds": seeds, "strata": {n: by_stratum(mean, some) for n, some in parts.items()}}
+    (out / f"{path.stem}-{data.name}-mean.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def run(
+    path: Path, dataset: str, seed: int, settings: list[str], valid_only: bool, out: Path, weights: Path | None
+) -> None:
     """Train one config, measure it, and write its result after each protocol, so that a stop loses little."""
     data, config = as_dataset(dataset), replace(load_config(path, assignments=settings), seed=seed)
     model, progress = fit(data, config, reporter=Lines(f"{path.stem}-{dataset}-{seed}"))
     forecaster = Forecaster(model, data, resolve(config, data), progress)
     file = out / f"{path.stem}-{data.name}-{seed}.json"
+    if weights is not None:
+        torch.save(model.state_dict(), weights / f"{path.stem}-{seed}.pt")
 
     def keep(result: dict[str, Any]) -> None:
         file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -102,14 +142,19 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="runs side by side")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds, after which all runs are ended")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--mean", action="store_true", help="measure the mean of the seeds too")
+    parser.add_argument("--weights", type=Path, help="a folder that keeps the weights")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
+    weights = given.weights or (given.out / "weights" if given.mean else None)
+    if weights is not None:
+        weights.mkdir(parents=True, exist_ok=True)
     paths = [path if (path := Path(name)).exists() else HERE / name for name in given.configs]
     for path in paths:
         read_toml(path)  # a clear error before anything starts
     jobs = [(path, seed) for seed in given.seeds for path in paths]
     if len(jobs) == 1:
-        run(paths[0], given.data or paths[0].stem, given.seeds[0], given.set, given.valid, given.out)
+        run(paths[0], given.data or paths[0].stem, given.seeds[0], given.set, given.valid, given.out, weights)
         return
     began, live = time.monotonic(), []
     while jobs or live:
@@ -118,6 +163,7 @@ def main() -> None:
             options = ["--seeds", str(seed), "--out", str(given.out), *(["--valid"] if given.valid else [])]
             options += ["--set", *given.set] if given.set else []
             options += ["--data", given.data] if given.data else []
+            options += ["--weights", str(weights)] if weights is not None else []
             live.append(subprocess.Popen([sys.executable, __file__, str(path), *options]))
         live = [process for process in live if process.poll() is None]
         if time.monotonic() - began > given.budget:
@@ -126,6 +172,9 @@ def main() -> None:
             print(f"out of time; not started: {[f'{path.stem}-{seed}' for path, seed in jobs]}")
             return
         time.sleep(0.5)
+    if given.mean:
+        for path in paths:
+            measure_mean(path, given.data or path.stem, given.seeds, given.set, weights, given.out)
 
 
 if __name__ == "__main__":
