@@ -8,13 +8,12 @@ from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
 from conftest import N, R, equal, make_timeline
-from history.test_history import GAP, Event, events_before, group, partners_at
-from tangokg.history import occurrences_of
-from tangokg.history.occurrences import meetings_of, past_of
+from history.test_history import GAP, ORDERS, Event, events_before, group, partners_at
+from tangokg.history.occurrences import past_of
 from tangokg.history.pairs import PairScorer, PairSettings, ScoredPairs, best_of
 from tangokg.history.partners import Partners
 from tangokg.history.paths import Paths, PathSettings, Step
-from tangokg.history.statistics import count, statistics, time_code
+from tangokg.history.statistics import NUM_STATISTICS, count, statistics, time_code
 from tangokg.history.subjects import HEADS, SubjectStream
 from tangokg.snapshots.timeline import Timeline
 
@@ -45,10 +44,16 @@ def past_events(timeline: Timeline, known: int, s: int, o: int | None, size: int
 
 
 def statistics_of(timeline: Timeline, name: str, s: int, r: int, o: int, known: int, t: float) -> Tensor | None:
-    counted = timeline.derive(count, {"facts": occurrences_of, "meetings": meetings_of}[name], GAP, torch.float64)
+    counted = timeline.derive(count, ORDERS[name], GAP, torch.float64)
     past = past_of(counted.occurrences, torch.tensor([group(name, s, r)]), torch.tensor([known]))
     at = (past.o == o).nonzero()[:, 0]
     return statistics(counted, past, torch.full((len(past.o),), t, dtype=torch.float64))[at[0]] if len(at) else None
+
+
+def activity(timeline: Timeline, name: str, s: int, r: int, known: int, t: float) -> Tensor:
+    """Of all events of s ("acts"), or of those with r ("uses")."""
+    found = statistics_of(timeline, name, s, r, 0, known, t)
+    return torch.zeros(NUM_STATISTICS, dtype=torch.float64) if found is None else found
 
 
 def code_of(t: float, at: float) -> Tensor:
@@ -76,6 +81,9 @@ def cheap(scorer: PairScorer, partners: Partners, q: int, o: int) -> tuple[Tenso
     product = scorer.asked[r] * g
     x = scorer.relation[r] + states()[w, s] @ scorer.subject + states()[w, o] @ scorer.object
     x = x + met @ scorer.meeting + g @ scorer.pair + product @ scorer.product
+    x = x + activity(timeline, "acts", s, 0, known, t) @ scorer.acts[0]
+    x = x + activity(timeline, "uses", s, r, known, t) @ scorer.acts[1]
+    x = x + activity(timeline, "acts", o, 0, known, t) @ scorer.acts[2]
     k = product.sum()
     if (same := statistics_of(timeline, "facts", s, r, o, known, t)) is not None:
         x, k = x + same @ scorer.same, k + same @ scorer.weights[r]
@@ -99,7 +107,10 @@ def test_pairs_are_scored_by_the_formula(compete: bool) -> None:
             best = sorted(looks, key=lambda o: -float(values[o]))[:2]
             second = scorer.second
             y = torch.stack([looks[o][1] for o in best])
-            y = y + gelu(normed(y @ second.hidden, second.norms[0]))
+            w, r = int(partners.queries.window[q]), int(partners.queries.r[q])
+            known, t = TARGET[w], float(partners.windows.t[w])
+            roles = torch.stack([activity(timeline, "uses", o, (r + R) % (2 * R), known, t) for o in best])
+            y = y + gelu(normed(y @ second.hidden + roles @ second.uses, second.norms[0]))
             change = y @ second.out
             if compete:
                 q_, k_, v_ = (normed(y, second.norms[1]) @ second.project).chunk(3, dim=1)
@@ -177,6 +188,9 @@ def test_paths_add_up_along_the_last_events_of_the_best_nodes() -> None:
                     total = torch.stack(messages).sum(0) / n.sqrt()
                     z = total @ step.arrived + n.log() * step.number + step.relation[r]
                     z = z + states()[w, s] @ step.subject + states()[w, o] @ step.object
+                    t = float(partners.windows.t[w])
+                    z = z + activity(timeline, "acts", o, 0, TARGET[w], t) @ step.acts[0]
+                    z = z + activity(timeline, "uses", o, (r + R) % (2 * R), TARGET[w], t) @ step.acts[1]
                     nodes[o] = (float(gelu(normed(z, step.norm)) @ step.out + step.bias), total)
                 query, objects, values = found[hop]
                 here = dict(zip(objects[query == q].tolist(), values[query == q].tolist(), strict=True))

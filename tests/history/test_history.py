@@ -11,12 +11,13 @@ from torch import Tensor
 from conftest import R, all_queries, equal, make_timeline
 from tangokg.history import meetings_of, occurrences_of, past_of
 from tangokg.history.decay import decayed_sums
+from tangokg.history.occurrences import acts_of, uses_of
 from tangokg.history.partners import Partners, find_partners
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, count, statistics, time_code
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import windows_at
 
-ORDERS = {"facts": occurrences_of, "meetings": meetings_of}
+ORDERS = {"facts": occurrences_of, "meetings": meetings_of, "acts": acts_of, "uses": uses_of}
 GAP = 2.5
 Event = tuple[int, int, int, float]  # s, r, o, t
 
@@ -33,7 +34,7 @@ def columns(timeline: Timeline, j: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def group(name: str, s: int, r: int) -> int:
-    return s * 2 * R + r if name == "facts" else s
+    return s * 2 * R + r if name in ("facts", "uses") else s
 
 
 def partners_at(timeline: Timeline, target: list[int]) -> Partners:
@@ -64,7 +65,7 @@ def test_statistics_are_those_of_all_earlier_occurrences_at_a_time_between_snaps
     found = statistics(counted, past, torch.full((len(past.row),), t, dtype=torch.float64))
     before: dict[tuple[int, int], list[float]] = {}
     for s, r, o, at in events_before(timeline, known):
-        before.setdefault((group(name, s, r), o), []).append(at)
+        before.setdefault((group(name, s, r), o if name in ("facts", "meetings") else 0), []).append(at)
     assert len(before) == len(past.row)
     for row, values in enumerate(found.tolist()):
         times = before[int(groups[past.row[row]]), int(past.o[row])]

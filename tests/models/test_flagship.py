@@ -32,7 +32,9 @@ def test_branches_add_up_as_intensities() -> None:
         assert equal(model.score(encoded, queries), total.log())
 
 
-@pytest.mark.parametrize("left_out", [{"pairs": False}, {"subject": False}, {"hops": 0}, {"compete": False}])
+@pytest.mark.parametrize(
+    "left_out", [{"pairs": False}, {"subject": False}, {"hops": 0}, {"compete": False}, {"activity": False}]
+)
 def test_a_branch_can_be_left_out(left_out: dict[str, Any]) -> None:
     timeline = make_timeline(3)
     windows, queries = windows_at(timeline, torch.tensor([4, 7])), all_queries(2)

@@ -50,11 +50,12 @@ class PairScorer(nn.Module):
     r"""What is known of s and o together (docs/maths.md, row M51).
 
     Every partner is scored by the last events :math:`(r_i, \Delta_i)` of the pair, the latest first, by the statistics
-    x of the fact (s, r, o) and of the meetings (s, any, o), and by the states of both:
+    x of the fact (s, r, o) and of the meetings (s, any, o), by the activity a of both (of s in all, of s with r, of o),
+    and by the states of both:
 
     .. math::
         g = \sum_i \mathrm{gelu}(v_{r_i} + T \psi(\Delta_i) + p_i)
-        y = \mathrm{gelu}(\mathrm{LN}(A_r + A h_s + B h_o + C x_{so} + G g + P (u_r \odot g) + X x_{sro}))
+        y = \mathrm{gelu}(\mathrm{LN}(A_r + A h_s + B h_o + C x_{so} + G g + P (u_r \odot g) + X x_{sro} + E a))
         K(o) = u_r \cdot g + w_r \cdot x_{sro} + w \cdot y + b
 
     The best of them are looked at again (:class:`SecondLook`). What depends on query or pair alone is computed once.
@@ -87,27 +88,24 @@ class PairScorer(nn.Module):
         self.bias = nn.Parameter(torch.tensor(-2.0))
         self.second = SecondLook(settings, generator)
         if settings.activity:
-            self.acts = table(3, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)
+            self.acts = table(3, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)  # E
 
     def forward(
-        self,
-        partners: Partners,
-        project: Project,
-        gap: float,
-        generator: torch.Generator | None = None,
+        self, partners: Partners, project: Project, gap: float, generator: torch.Generator | None = None
     ) -> ScoredPairs:
         """Scores of all partners; ``project`` multiplies the states of some entities by a weight."""
         queries, past = partners.queries, partners.past
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
         g = self.add_events(met, partners)  # (Z, G)
         of_pair = statistics(met, past, partners.t) @ self.meeting + g @ self.pair  # (Z, H)
-        of_pair = of_pair + project(self.object, partners.window.index_select(0, past.row), past.o)
+        window = partners.window.index_select(0, past.row)
+        of_pair = of_pair + project(self.object, window, past.o)
         of_query = project(self.subject, queries.window, queries.s) + partners.look_up(self.relation, queries.r)
         if self.settings.activity:
-            known = activity_of(partners, gap, g.dtype)
-            of_query = of_query + known.acts(self.acts[0], queries.window, queries.s)
-            of_query = of_query + known.uses(queries.window, queries.s, queries.r) @ self.acts[1]
-            of_pair = of_pair + known.acts(self.acts[2], partners.window.index_select(0, past.row), past.o)
+            activity = activity_of(partners, gap, g.dtype)
+            of_query = of_query + activity.all_events(self.acts[0], queries.window, queries.s)
+            of_query = of_query + activity.events_with(queries.window, queries.s, queries.r) @ self.acts[1]
+            of_pair = of_pair + activity.all_events(self.acts[2], window, past.o)
         query, z, begin = partners.pairs()  # (P,), (P,), (B,)
         product = partners.look_up(self.asked, queries.r).index_select(0, query) * g.index_select(0, z)  # (P, G)
         x = of_query.index_select(0, query) + of_pair.index_select(0, z) + product @ self.product  # (P, H)
@@ -116,7 +114,9 @@ class PairScorer(nn.Module):
         weights = partners.look_up(self.weights, queries.r.index_select(0, row))
         k = product.sum(1).index_add(0, place, (same * weights).sum(1))
         y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
-        return ScoredPairs(query, past.o.index_select(0, z), k + y @ self.out + self.bias, y, begin)
+        pairs = ScoredPairs(query, past.o.index_select(0, z), k + y @ self.out + self.bias, y, begin)
+        again: ScoredPairs = self.second(pairs, partners, gap, generator)
+        return again
 
     def add_events(self, met: Counted, partners: Partners) -> Tensor:
         """(Z, G): the last events of each pair, added up."""
@@ -156,8 +156,10 @@ class SecondLook(nn.Module):
     r"""The best partners of a query again, with a second layer, and compared with one another.
 
     .. math::
-        y' = y + \mathrm{gelu}(\mathrm{LN}(M y)), \qquad
+        y' = y + \mathrm{gelu}(\mathrm{LN}(M y + U a_{o r})), \qquad
         D(o) = K(o) + w \cdot y'_o + w' \cdot \mathrm{gelu}(\mathrm{attention}(y'_o; y'_1, \dots, y'_C))
+
+    with the activity of o in the role that the query asks about.
     """
 
     HEADS = 4
@@ -175,11 +177,7 @@ class SecondLook(nn.Module):
             self.uses = draw_table(generator, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)
 
     def forward(
-        self,
-        pairs: ScoredPairs,
-        partners: Partners,
-        gap: float,
-        generator: torch.Generator | None,
+        self, pairs: ScoredPairs, partners: Partners, gap: float, generator: torch.Generator | None
     ) -> ScoredPairs:
         """The same pairs, value and state of the best of each query changed."""
         if not len(pairs.value):
@@ -192,7 +190,7 @@ class SecondLook(nn.Module):
             queries, query = partners.queries, pairs.query.index_select(0, place)
             window, r = queries.window.index_select(0, query), queries.r.index_select(0, query)
             o = pairs.o.index_select(0, place)
-            x = x + activity_of(partners, gap, x.dtype).uses(window, o, partners.inverse(r)) @ self.uses
+            x = x + activity_of(partners, gap, x.dtype).events_with(window, o, partners.inverse(r)) @ self.uses
         y = y + dropout(gelu(self.norms[0](x)), self.settings.dropout, generator)
         change = y @ self.out
         if self.settings.compete:

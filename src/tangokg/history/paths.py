@@ -42,7 +42,7 @@ class Paths(nn.Module):
 
     .. math::
         m_o = \frac{1}{\sqrt n} \sum_{(x, r', \Delta) \to o} m_x \odot \mathrm{gelu}(e_{r'} + T \psi(\Delta) + q_r),
-        \qquad \mathrm{score} = w \cdot \mathrm{gelu}(\mathrm{LN}(M m_o + a \log n + A_r + A h_s + B h_o)) + b
+        \qquad \mathrm{score} = w \cdot \mathrm{gelu}(\mathrm{LN}(M m_o + a \log n + A_r + A h_s + B h_o + E a_o)) + b
 
     where m is at first a linear map of the pair scorer's state. No path leads back to s.
     """
@@ -135,9 +135,9 @@ class Step(nn.Module):
         x = total @ self.arrived + count.log()[:, None] * self.number + of_query.index_select(0, query)
         x = x + project(self.object, window, o)
         if self.activity:
-            known = activity_of(partners, gap, x.dtype)
+            activity = activity_of(partners, gap, x.dtype)
             r = partners.inverse(asked.r.index_select(0, query))
-            x = x + known.acts(self.acts[0], window, o) + known.uses(window, o, r) @ self.acts[1]
+            x = x + activity.all_events(self.acts[0], window, o) + activity.events_with(window, o, r) @ self.acts[1]
         x = dropout(gelu(self.norm(x)), self.rate, generator)
         return Reached(query, o, total, x @ self.out + self.bias)
 

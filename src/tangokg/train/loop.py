@@ -54,7 +54,7 @@ def fit(
     config = resolve(config, dataset)
     fabric = make_fabric(config.train)
     keep_freed_memory()
-    material = Material.of(dataset, fabric.device, config.train.skip)
+    material = Material.of(dataset, fabric.device)
     own = build_timeline(dataset.train)  # what the model is made from: earlier facts are known, not trained on
     with torch.device("meta"):  # sizes without memory
         sized = build_model(config, own)

@@ -26,10 +26,9 @@ class Material:
     exam: Exam | None  # the queries of the validation part, where there is one
 
     @classmethod
-    def of(cls, dataset: Dataset, device: torch.device, skip: float = 0.0) -> Material:
+    def of(cls, dataset: Dataset, device: torch.device) -> Material:
         train = build_timeline(dataset.past).to(device)
         first = train.before(float(dataset.train.t.min())) if len(dataset.train) else len(train)
-        first += int(skip * (len(train) - first))
         if not len(dataset.valid):
             return cls(train, first, None)
         valid = build_timeline(concatenate([dataset.past, dataset.valid])).to(device)

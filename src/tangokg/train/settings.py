@@ -42,7 +42,6 @@ class TrainSettings:
     step_queries: int = 10_000  # about so many questions in a step, where batch_windows is left to the rule
     batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
     horizons: int = 1  # questions are up to this many steps ahead; half of the snapshots ask one step ahead
-    skip: float = 0.0  # share of the training snapshots, the earliest, that are known but not asked about
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     optimizer: str = "adam"  # adam or adamw, which keeps the weight decay apart from the gradient
     weight_decay: float = 0.0
@@ -70,11 +69,10 @@ class TrainSettings:
             raise ConfigError(f"budget must be seconds, 0 (by rule) or -1 (no limit), found {self.budget}.")
         if not 0 < self.rate_decay <= 1:
             raise ConfigError(f"rate_decay must lie in (0, 1], found {self.rate_decay}.")
-        for name in ("warmup", "skip"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
-        if self.horizons < 1:
-            raise ConfigError(f"horizons must be at least 1, found {self.horizons}.")
+        if not 0 <= self.warmup < 1:
+            raise ConfigError(f"warmup must lie in [0, 1), found {self.warmup}.")
+        if self.horizons < 1 or (self.horizons > 1 and self.batch_queries):
+            raise ConfigError(f"horizons must be at least 1, and 1 where batch_queries is set, found {self.horizons}.")
         choices = {"device": DEVICES, "precision": PRECISIONS, "schedule": SCHEDULES, "optimizer": tuple(OPTIMIZERS)}
         for name, known in choices.items():
             if (value := getattr(self, name)) not in known:
