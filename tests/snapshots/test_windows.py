@@ -7,7 +7,7 @@ import torch
 
 from conftest import make_timeline
 from tangokg.snapshots.ranges import expand
-from tangokg.snapshots.windows import queries_at, queries_of, windows_at
+from tangokg.snapshots.windows import queries_at, queries_of, windows_ahead, windows_at
 
 
 @pytest.mark.parametrize("horizon", [0.0, 0.5, 1.0, 2.0, 3.5, 100.0])
@@ -19,6 +19,15 @@ def test_known_snapshots_end_at_the_horizon_and_before_the_target(horizon: float
     for j, known, t in zip(target.tolist(), windows.known.tolist(), windows.t.tolist(), strict=True):
         assert t == times[j]
         assert known == sum(u < t and u <= t - horizon for u in times)
+
+
+def test_a_window_some_steps_ahead_knows_so_many_snapshots_less_and_one_at_least() -> None:
+    timeline = make_timeline(2)
+    target, ahead = torch.tensor([8, 3, 4, 1]), torch.tensor([0, 2, 7, 0])
+    windows = windows_ahead(timeline, target, ahead)
+    assert windows.known.tolist() == [8, 1, 1, 1]
+    assert windows.known_on_host.tolist() == windows.known.tolist()
+    assert windows.t.tolist() == timeline.t[target].tolist()
 
 
 def test_queries_are_the_edges_of_the_targets_grouped_by_window() -> None:

@@ -19,7 +19,7 @@ from tangokg.models.ttranse import TTransESettings
 from tangokg.quads.values import Dataset
 from tangokg.rank import evaluate
 from tangokg.snapshots.timeline import Timeline, build_timeline
-from tangokg.snapshots.windows import Queries, Windows, queries_of
+from tangokg.snapshots.windows import Queries, Windows, queries_of, windows_ahead
 from tangokg.train import Material, Progress, RunConfig, Stop, TrainSettings, build_model, fit, loop, memory
 from tangokg.train.checkpoint import load_tensors
 
@@ -62,6 +62,19 @@ def test_a_run_is_decided_by_its_seed() -> None:
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     other, _ = fit(make_dataset(1), replace(make_config("tucker"), seed=2))
     assert not torch.equal(other.state_dict()["entities"], weights[0]["entities"])
+
+
+def test_horizons_are_drawn_and_half_of_the_questions_stay_one_step_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead: list[int] = []
+
+    def kept(timeline: Timeline, target: Tensor, steps: Tensor) -> Windows:
+        ahead.extend(steps.tolist())
+        return windows_ahead(timeline, target, steps)
+
+    monkeypatch.setattr(loop, "windows_ahead", kept)
+    fit(make_dataset(1), make_config("tucker", horizons=4, epochs=40, patience=0, batch_windows=2))
+    assert set(ahead) == {0, 1, 2, 3}
+    assert ahead.count(0) > len(ahead) / 2
 
 
 def test_the_global_generator_is_left_alone() -> None:

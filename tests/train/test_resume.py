@@ -128,6 +128,15 @@ def test_rare_checkpoints_and_several_windows_a_step(tmp_path: Path, monkeypatch
     check_same(train(path, resume=True, **more), undisturbed(**more))  # a finished run is finished
 
 
+def test_drawn_horizons_go_on_where_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.safetensors"
+    with monkeypatch.context() as patched:
+        patched.setattr(loop.Session, "_step", killing(loop.Session._step, 7, after=True))
+        with pytest.raises(Killed):
+            train(path, horizons=3)
+    check_same(train(path, resume=True, horizons=3), undisturbed(horizons=3))
+
+
 def test_the_best_weights_survive_when_they_are_older_than_the_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

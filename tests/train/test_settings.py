@@ -117,6 +117,8 @@ def test_an_assignment_that_is_wrong_says_why(assignment: str, text: str) -> Non
         ({"batch_windows": -1}, "batch_windows must not be negative"),
         ({"learning_rate": -0.1}, "learning_rate must not be negative"),
         ({"patience": -1}, "patience must not be negative"),
+        ({"horizons": 0}, "horizons must be at least 1"),
+        ({"horizons": 2, "batch_queries": 5}, "horizons must be at least 1"),
         ({"rate_decay": 0.0}, "rate_decay must lie in"),
         ({"rate_decay": 1.5}, "rate_decay must lie in"),
         ({"clip": -0.1}, "clip must not be negative"),

@@ -45,7 +45,7 @@ class Recipe:
 
 MODELS: dict[str, Recipe] = {
     "tango": Recipe(
-        "TANGO's states beside the history of subject and candidate, streams and paths: the default",
+        "states of entities beside the history of subject and candidate, streams and paths: the default",
         FlagshipSettings(),
         Flagship,
         {"epochs": 0, "schedule": "cosine", "optimizer": "adamw", "weight_decay": 1e-3, "step_queries": 2_000},

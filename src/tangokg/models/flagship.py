@@ -1,4 +1,4 @@
-"""The default model: states of the neural ODE beside the history of pairs (docs/maths.md, row M55)."""
+"""The default model: states of entities beside the history of pairs (docs/maths.md, row M55)."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class FlagshipSettings(TangoSettings):
     dim: int = 0  # D, size of entity and relation states; 0: by the number of facts and the device
     dropout: float = 0.3
     normalise: bool = True
+    ode: bool = False  # whether the states move along the neural ODE; beside the history it adds nothing
     pairs: bool = True  # score the partners of the subject by what happened between both
     width: int = 0  # of the pair scorer; its other sizes follow from it; 0: by the number of facts and the device
     stream: int = 10  # last events of a pair that are looked at one by one
