@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -97,3 +98,8 @@ def occurrences_of(timeline: Timeline) -> Occurrences:
 def meetings_of(timeline: Timeline) -> Occurrences:
     """The edges of a timeline by s and o, sorted once."""
     return timeline.derive(sort_meetings)
+
+
+def past_of_label(timeline: Timeline) -> Callable[[Tensor, Tensor], Past]:
+    """Past of each (label, known): the objects of the label, whoever the subject was; to be derived once."""
+    return partial(past_of, sort_by(timeline, timeline.r))
