@@ -210,7 +210,7 @@ class Answering:
         """The pairs s * 2R + r that were active lately and may have a fact of the question; not too many."""
         index, recent = self.known.index, RECENT * self.chances.hazard.gap
         first, known = np.searchsorted(index.t, [question.step - recent, question.step])
-        timeline = index.window(np.arange(first, known), index.t[:0])
+        timeline = index.window(np.arange(first, known))
         at = torch.tensor([question.step], dtype=torch.float64)
         _, pair = recent_pairs(timeline, torch.tensor([known]), at, recent)
         s, r = pair // self.labels, pair % self.labels

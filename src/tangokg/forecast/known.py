@@ -14,7 +14,6 @@ from torch import Tensor
 from tangokg.history.index import HistoryIndex
 from tangokg.models import Model
 from tangokg.models.protocol import Sight
-from tangokg.quads.values import Ids
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
@@ -73,14 +72,7 @@ class Known:
         first = np.maximum(windows.known_on_host - sight.snapshots, 0)
         ranges = [np.arange(*ends) for ends in zip(first, windows.known_on_host, strict=True)]
         snapshots = np.unique(np.concatenate(ranges))
-        timeline = self.index.window(snapshots, self._unseen(sight.unseen)).to(self.device)
-        return self.model.encode(timeline, windows)
-
-    def _unseen(self, unseen: Tensor | None) -> Ids:
-        if unseen is None:
-            return np.zeros(0, np.int64)
-        later = np.arange(len(unseen), self.index.vocab.num_entities)
-        return np.concatenate([np.flatnonzero(unseen.cpu().numpy()), later])
+        return self.model.encode(self.index.window(snapshots).to(self.device), windows)
 
     @cached_property
     def _whole(self) -> Timeline:

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tangokg.history.occurrences import Past, past_of_label
+from tangokg.history.occurrences import Past, count_unseen, past_of_label
 from tangokg.history.series import active_pairs
-from tangokg.history.sorted_rows import Column, Layers, SortedRows, add_rows, expand, sort_rows
+from tangokg.history.sorted_rows import Column, Layers, SortedRows, add_rows, count_before, expand, sort_rows
 from tangokg.quads.clock import Clock
 from tangokg.quads.units import far_steps, usual_bounds
 from tangokg.quads.values import Floats, Ids, Quadruples
@@ -88,8 +88,10 @@ class HistoryIndex:
         by_subject = add_rows(self.edges, edges, distinct=True)
         timed = self.timed or new.exact is not None
         grown = HistoryIndex(new.vocab, self.clock, union, counts, active, relations, by_time, by_subject, timed)
-        if "objects" in vars(self):
-            vars(grown)["objects"] = add_rows(self.objects, _objects_of(edges), distinct=False)
+        for key, layers in self._objects.items():
+            unseen = _unseen(np.frombuffer(key, bool), new.vocab.num_entities)
+            rows_of_new = _objects_of(tuple(column[np.isin(s, unseen)] for column in (s, times, back, r, o)))
+            grown._objects[key] = add_rows(layers, rows_of_new, distinct=False)
         return grown, first
 
     def _among(self, s: Ids, t: Ids, back: Ids, r: Ids, o: Ids) -> tuple[Bools, Bools]:
@@ -123,15 +125,13 @@ class HistoryIndex:
                 found.append(nodes)
         return self._timeline([np.concatenate(part) for part in zip(*found, strict=True)])
 
-    def window(self, snapshots: Ids, unseen: Ids) -> Timeline:
-        """These snapshots whole, and all facts of some entities; on the times of the whole history.
+    def window(self, snapshots: Ids) -> Timeline:
+        """These snapshots whole, on the times of the whole history.
 
         The transition of a snapshot is right where the one before it is among them, or there is none.
         """
         days = self.t[snapshots]
         found = [layer.read(expand(*layer.spans(np.zeros_like(days), days, days + 1))[0])[1:5] for layer in self.facts]
-        s, t, back, r, o = self._take(unseen, *EVER)
-        found.append((t, np.where(back, o, s), r, np.where(back, s, o)))
         t, s, r, o = (np.concatenate(part) for part in zip(*found, strict=True))
         return self._given(on_times(build_timeline(Quadruples(s, r, o, t, self.vocab, self.clock)), self.times))
 
@@ -179,13 +179,14 @@ class HistoryIndex:
     def _given(self, timeline: Timeline) -> Timeline:
         """The timeline with what its own edges cannot say."""
         timeline.give(active_pairs, torch.from_numpy(self.pairs))
-        return timeline.give(past_of_label, self.past_of_label)
+        timeline.give(past_of_label, self.past_of_label)
+        return timeline.give(count_unseen, self.count_unseen)
 
     # Counting
 
     def relations_before(self, step: float) -> Ids:
         """(R,) distinct facts of each relation before a step."""
-        later = self.window(np.flatnonzero(self.t >= step), self.t[:0])
+        later = self.window(np.flatnonzero(self.t >= step))
         forward = later.r[later.r < self.vocab.num_relations].numpy()
         return self.relations - np.bincount(forward, minlength=self.vocab.num_relations)
 
@@ -218,45 +219,52 @@ class HistoryIndex:
             yield from moments[(subjects == s) & (labels == r) & (objects == o)].tolist()
 
     @cached_property
-    def objects(self) -> Layers:
-        """The times of each (label, object), whoever the subject was; made when first used, then kept up."""
-        layers: Layers = ()
-        for layer in self.edges:
-            layers = add_rows(layers, _objects_of(layer), distinct=False)
-        return layers
+    def _objects(self) -> dict[bytes, Layers]:
+        return {}
+
+    def objects(self, seen: Bools) -> Layers:
+        """The times of each (label, object) with an object not ``seen``; made when first used, then kept up.
+
+        Entities with higher ids than the last one seen are new, those of later too.
+        """
+        seen = seen[: np.flatnonzero(seen)[-1] + 1] if seen.any() else seen[:0]
+        key = seen.tobytes()
+        if key not in self._objects:
+            self._objects[key] = (_objects_of(self._take(_unseen(seen, self.vocab.num_entities), *EVER)),)
+        return self._objects[key]
 
     def past_of_label(self, label: Tensor, known: Tensor) -> Past:
         """As the function of this name, from the index."""
         r_count = self.vocab.num_relations
         rows, found = [], []
         for row, (r, before) in enumerate(zip(label.tolist(), known.tolist(), strict=True)):
-            found.append(self._objects_before((2 * (r % r_count) + (r >= r_count)) * OBJECTS, before))
+            first = (2 * (r % r_count) + (r >= r_count)) * OBJECTS
+            found.append(count_before(self.objects(NOBODY), self._end(before), first, first + OBJECTS))
             rows.append(np.full(len(found[-1][0]), row))
-        o, count, last = (np.concatenate(part) for part in zip(*found, strict=True))
-        columns = (torch.from_numpy(x).to(label.device) for x in (np.concatenate(rows), o, count, last))
-        of, objects, counts, latest = columns
-        return Past(of, torch.zeros_like(of), objects, counts, latest, torch.zeros_like(of))
+        groups, count, last = (np.concatenate(part) for part in zip(*found, strict=True))
+        columns = (np.concatenate(rows), groups % OBJECTS, count, np.searchsorted(self.t, last))
+        of, o, counts, latest = (torch.from_numpy(x).to(label.device) for x in columns)
+        return Past(of, torch.zeros_like(of), o, counts, latest, torch.zeros_like(of))
 
-    def _objects_before(self, group: int, known: int) -> tuple[Ids, Ids, Ids]:
-        """The objects of a label in the first ``known`` snapshots: how often, and the last snapshot of each."""
-        if not known:
-            return (np.zeros(0, np.int64),) * 3
-        parts = []
-        for layer in self.objects:
-            own = layer.groups[slice(*np.searchsorted(layer.groups, [group, group + OBJECTS]))]
-            start, end = layer.spans(own, -np.inf, self.t[known - 1] + 1)
-            there = end > start
-            last = layer.times[layer.key[end[there] - 1] % max(len(layer.times), 1)]
-            parts.append((own[there] - group, (end - start)[there], np.searchsorted(self.t, last)))
-        o, count, last = (np.concatenate(part) for part in zip(*parts, strict=True))
-        distinct, of = np.unique(o, return_inverse=True)
-        total, latest = np.zeros_like(distinct), np.zeros_like(distinct)
-        np.add.at(total, of, count)
-        np.maximum.at(latest, of, last)
-        return distinct, total, latest
+    def count_unseen(self, known: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """As the function of this name, from the index."""
+        n, r_count = self.vocab.num_entities, self.vocab.num_relations
+        layers, found = self.objects(seen.cpu().numpy()), []
+        for window, before in enumerate(known.tolist()):
+            group, count, _ = count_before(layers, self._end(before))
+            label, o = np.divmod(group, OBJECTS)
+            found.append((((window * n + o) * 2 + label % 2) * r_count + label // 2, count))
+        number, count = (np.concatenate(part) for part in zip(*found, strict=True))
+        order = np.argsort(number)
+        return torch.from_numpy(number[order]).to(known.device), torch.from_numpy(count[order]).to(known.device)
+
+    def _end(self, known: int) -> float:
+        """The time at which the first ``known`` snapshots have ended."""
+        return float(self.t[known - 1]) + 1 if known else -np.inf
 
 
 EVER = -np.inf, np.inf
+NOBODY = np.zeros(0, bool)
 
 
 def build_index(facts: Quadruples) -> HistoryIndex:
@@ -289,6 +297,11 @@ def _starts_of_pairs(edges: SortedRows) -> Bools:
     return first
 
 
-def _objects_of(edges: SortedRows) -> SortedRows:
-    _, t, back, r, o = edges.read(slice(None))
-    return sort_rows((2 * r.astype(np.int64) + back) * OBJECTS + o, t, (), distinct=False)
+def _unseen(seen: Bools, num_entities: int) -> Ids:
+    return np.concatenate([np.flatnonzero(~seen), np.arange(len(seen), num_entities)])
+
+
+def _objects_of(edges: tuple[Column, ...]) -> SortedRows:
+    """The other directions of edges s, t, back, r, o, whose object is s, by label and object."""
+    s, t, back, r, _ = edges
+    return sort_rows((2 * r.astype(np.int64) + (back == 0)) * OBJECTS + s, t, (), distinct=False)

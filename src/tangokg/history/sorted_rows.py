@@ -85,6 +85,23 @@ def add_rows(layers: Layers, new: SortedRows, distinct: bool) -> Layers:
     return (*layers, new) if len(new) else layers
 
 
+def count_before(layers: Layers, before: float, first: int = 0, end: int = LARGEST) -> tuple[Ids, Ids, Ids]:
+    """The groups ``first .. end - 1`` with rows before a time, how many each has, and the last time of each."""
+    parts = [(np.zeros(0, np.int64),) * 3]
+    for layer in layers:
+        groups = layer.groups[slice(*np.searchsorted(layer.groups, [first, end]))]
+        start, stop = layer.spans(groups, -np.inf, before)
+        there = stop > start
+        last = layer.times[layer.key[stop[there] - 1] % max(len(layer.times), 1)]
+        parts.append((groups[there], (stop - start)[there], last))
+    group, count, last = (np.concatenate(part) for part in zip(*parts, strict=True))
+    distinct, of = np.unique(group, return_inverse=True)
+    total, latest = np.zeros_like(distinct), np.full_like(distinct, last.min(initial=LARGEST))
+    np.add.at(total, of, count)
+    np.maximum.at(latest, of, last)
+    return distinct, total, latest
+
+
 def expand(start: Ids, end: Ids) -> tuple[Ids, Ids]:
     """All numbers from each start to its end, and which one each belongs to."""
     size = end - start

@@ -27,7 +27,6 @@ class Sight:
     """What of a history bears on a question beside all edges of its subject: a forecast looks at this part alone."""
 
     snapshots: int = 0  # the last so many, whole; 0: encoding needs none
-    unseen: Tensor | None = None  # (N,) bool: all edges of such entities, and of those with a higher id
     ways: tuple[int, ...] = ()  # the last edges of those whom the subject met, so many of each, and so on from them
 
 

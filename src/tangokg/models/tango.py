@@ -188,8 +188,7 @@ class Tango(Model):
         return Encoded(states, start, self._candidates(states, start), relations, timeline, windows)
 
     def sight(self) -> Sight | None:
-        unseen = None if self.settings.unseen == "own" else ~self.seen
-        return Sight(self.settings.history + 1, unseen) if self.settings.graphs == "own" else None
+        return Sight(self.settings.history + 1) if self.settings.graphs == "own" else None
 
     def _block(self, timeline: Timeline, windows: Windows, extra: Tensor | None = None) -> Block:
         """The graphs of these windows."""
