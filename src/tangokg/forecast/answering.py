@@ -75,8 +75,10 @@ class Answering:
         asked = [questions[i] for i in batch]
         t, window = np.unique([question.step for question in asked], return_inverse=True)
         with torch.inference_mode():
-            s = torch.tensor([question.o if question.s is None else question.s for question in asked])
-            encoded = self.known.encode(self.known.windows(torch.from_numpy(t)), s)
+            everyone = torch.tensor(
+                [q.o if q.s is None else q.s for q in questions if q.asked not in ("fact", "event")]
+            )
+            encoded = self.known.encode(self.known.windows(torch.from_numpy(t)), everyone)  # sorted once for all
             shares = self._shares(encoded, asked, window)
         best = []
         for question, p in zip(asked, shares, strict=True):

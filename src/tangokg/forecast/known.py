@@ -14,10 +14,24 @@ from torch import Tensor
 from tangokg.history.index import HistoryIndex
 from tangokg.models import Model
 from tangokg.models.protocol import Sight
+from tangokg.quads.values import Floats, Ids
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
+NO_STEPS = np.zeros(0)
 SHARE = 0.25  # of all edges: where the subjects asked about have more, the whole history is sorted, once for all
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """The part of a history that bears on questions about some subjects at some steps, or at any where none are."""
+
+    subjects: Ids
+    steps: Floats
+    timeline: Timeline
+
+    def holds(self, subjects: Ids, steps: Floats) -> bool:
+        return bool(np.isin(subjects, self.subjects).all() and np.isin(steps, self.steps).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,20 +61,21 @@ class Known:
 
     def history_of(self, s: Tensor, t: Tensor) -> Timeline:
         """What bears on questions about some subjects at some steps, on the host; more where there are many of them."""
-        subjects, steps = np.unique(s.cpu().numpy()), np.unique(t.cpu().numpy())
-        sight = self.model.sight() or Sight()
-        if self.index.rows_of(subjects) > SHARE * self.index.num_edges:
-            return self._whole
-        key = subjects.tobytes(), steps.tobytes() if sight.ways else b""
-        history: Timeline = self._keep("history", key, lambda: self.index.around(subjects, steps, sight.ways))
-        return history
+        ways = (self.model.sight() or Sight()).ways
+        subjects, steps = np.unique(s.cpu().numpy()), np.unique(t.cpu().numpy()) if ways else NO_STEPS
+        kept: Around | None = self._kept.get("around")
+        if kept is None or not kept.holds(subjects, steps):
+            if self.index.rows_of(subjects) > SHARE * self.index.num_edges:
+                return self._whole
+            kept = self._kept["around"] = Around(subjects, steps, self.index.around(subjects, steps, ways))
+        return kept.timeline
 
     def encode(self, windows: Windows, s: Tensor) -> Any:
         """What the model knows at some windows, for questions about some subjects alone."""
         sight, device = self.model.sight(), self.device
         if sight is None:
-            return self.model.encode(self._keep("whole", device, lambda: self._whole.to(device)), windows)
-        history = self.history_of(s, windows.t).to(device)
+            return self.model.encode(self._moved(self._whole, device), windows)
+        history = self._moved(self.history_of(s, windows.t), device)
         if not sight.snapshots:
             return self.model.encode(history, windows)
         tensors = [*self.model.parameters(), *self.model.buffers()]
@@ -78,6 +93,10 @@ class Known:
     def _whole(self) -> Timeline:
         return self.index.whole()
 
+    def _moved(self, timeline: Timeline, device: torch.device) -> Timeline:
+        moved: Timeline = self._keep("moved", (timeline, device), lambda: timeline.to(device))
+        return moved
+
     def _keep(self, name: str, key: Any, make: Callable[[], Any]) -> Any:
         """The result of ``make``, kept until one with another key is wanted."""
         last = self._kept.get(name)
@@ -86,5 +105,5 @@ class Known:
         return last[1]
 
     @cached_property
-    def _kept(self) -> dict[str, tuple[Any, Any]]:
+    def _kept(self) -> dict[str, Any]:
         return {}
