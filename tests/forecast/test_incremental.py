@@ -10,12 +10,15 @@ import pyarrow as pa
 import pytest
 import torch
 
-from conftest import N, R, facts_like, make_dataset, make_forecaster, make_vocab
+from conftest import N, R, equal, facts_like, make_dataset, make_forecaster, make_vocab
 from tangokg.forecast import Forecast, Forecaster, known
+from tangokg.forecast.known import Known
+from tangokg.forecast.shares import best_shares
 from tangokg.history.index import build_index
 from tangokg.models import MODELS
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Quadruples, concatenate
+from tangokg.snapshots.timeline import build_timeline
 
 EVERY = pytest.mark.parametrize("name", MODELS)
 SNAPSHOTS = 24
@@ -61,6 +64,25 @@ def check_same(found: list[Forecast], expected: list[Forecast]) -> None:
         assert a.happens is None or a.happens == pytest.approx(b.happens, rel=1e-9, abs=1e-12)
 
 
+def check_shares(forecaster: Forecaster) -> None:
+    """What the model itself gives to every object of one subject after the other, beside the whole timeline."""
+    model, facts, whole = forecaster.model, forecaster.facts, build_timeline(forecaster.facts)
+    labels = 2 * facts.vocab.num_relations
+    t = torch.tensor(times_of(facts), dtype=torch.float64).floor()
+    r, step = torch.cartesian_prod(torch.arange(labels).double(), t).T
+    asked = torch.searchsorted(whole.t, step.contiguous()), step
+    for s in (0, 3, 7, facts.vocab.num_entities - 1):
+        pair = s * labels + r.long()
+        part, all_of_it = (
+            best_shares(model, history, pair, *asked, facts.vocab.num_entities)
+            for history in (Known(model, build_index(facts)), whole)
+        )
+        assert equal(part.share, all_of_it.share, 1e-12)
+        values = (torch.zeros(len(pair), facts.vocab.num_entities).double() for _ in range(2))
+        by_object = [x.scatter(1, b.o, b.share) for x, b in zip(values, (part, all_of_it), strict=True)]
+        assert equal(*by_object, 1e-12)
+
+
 def make(name: str, **more: Any) -> Forecaster:
     return make_forecaster(name, make_dataset(1, SNAPSHOTS), **more)
 
@@ -81,6 +103,7 @@ def test_the_part_that_a_question_can_see_says_what_the_whole_history_says(
     name: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forecaster = make(name, **more)
+    check_shares(forecaster)
     found = ask(forecaster)
     monkeypatch.setattr(known, "SHARE", -1.0)
     monkeypatch.setattr(type(forecaster.model), "sight", lambda self: None)
@@ -112,6 +135,7 @@ def test_answers_after_new_facts_equal_those_of_a_forecaster_made_from_all_of_th
     data = forecaster.dataset
     made = Forecaster(forecaster.model, data, forecaster.config, chances=forecaster.chances)
     check_same(ask(forecaster), ask(made))
+    check_shares(forecaster)
     rows = np.stack([forecaster.facts.s, forecaster.facts.r, forecaster.facts.o, forecaster.facts.t], axis=1)
     new = rows[len(make_dataset(1, SNAPSHOTS).facts) :]
     assert len(np.unique(new, axis=0)) == len(new)

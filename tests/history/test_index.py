@@ -138,6 +138,9 @@ def test_counts_are_those_of_the_whole_timeline(make: Any) -> None:
     gap = 1.5
     assert torch.equal(torch.from_numpy(index.pairs), torch.bincount(pasts_of(whole, gap).pair.j, minlength=SNAPSHOTS))
     assert whole.derive(active_pairs) is None
+    part = pasts_of(index.around(np.array([3]), np.zeros(0)), gap)
+    assert torch.equal(part.activity, pasts_of(whole, gap).activity)
+    assert torch.equal(part.steps, pasts_of(whole, gap).steps)
     slow, fast = whole.derive(past_of_label), index.past_of_label
     for known in (0, 1, 9, SNAPSHOTS):
         label = torch.arange(2 * R)
