@@ -78,9 +78,8 @@ def check_shares(forecaster: Forecaster) -> None:
             for history in (Known(model, build_index(facts)), whole)
         )
         assert equal(part.share, all_of_it.share, 1e-12)
-        values = (torch.zeros(len(pair), facts.vocab.num_entities).double() for _ in range(2))
-        by_object = [x.scatter(1, b.o, b.share) for x, b in zip(values, (part, all_of_it), strict=True)]
-        assert equal(*by_object, 1e-12)
+        one, other = (torch.zeros_like(best.share).scatter(1, best.o, best.share) for best in (part, all_of_it))
+        assert equal(one, other, 1e-12)
 
 
 def make(name: str, **more: Any) -> Forecaster:
