@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from conftest import make_dataset
-from tangokg.bench import BENCHMARKS, growth, ranking, step, twin
+from tangokg.bench import BENCHMARKS, growth, observing, ranking, step, twin
 from tangokg.bench.form import KEYS
 from tangokg.bench.material import USUAL, draw_events
 from tangokg.cli import main
@@ -25,13 +25,14 @@ TINY: dict[str, dict[str, Any]] = {
     "growth": {"settings": SMALL, "facts": 20, "axes": "entities,history,facts", "repeats": 1},
     "gradients": {"settings": SMALL, "facts": 20, "entities": 50, "most_steps": 2, "repeats": 1},
     "evaluate": {"settings": SMALL, "repeats": 1},
+    "observe": {"model": "tango-distmult", "settings": SMALL, "repeats": 2},
     "load": {},  # starts processes; its parts have tests of their own
 }
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (step, twin, ranking):
+    for module in (step, twin, ranking, observing):
         monkeypatch.setattr(module, "read_set", lambda _: make_dataset())
     monkeypatch.setattr(growth, "AXES", {"entities": (40, 20_000), "history": (1, 3), "facts": (1, 2)})
 

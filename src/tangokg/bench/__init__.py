@@ -39,6 +39,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "gradients": Benchmark("direct, adjoint and irdm: time, memory, error", "tangokg.bench.gradients"),
     "evaluate": Benchmark("queries ranked a second, all filters", "tangokg.bench.ranking"),
     "load": Benchmark("facts read a second from text and Parquet, and put into snapshots", "tangokg.bench.load"),
+    "observe": Benchmark("new facts taken in, and the forecasts after them", "tangokg.bench.observing"),
 }
 
 __all__ = ["BENCHMARKS", "Benchmark"]

@@ -218,6 +218,15 @@ def _load(results: Sequence[Result], plots: dict[str, Draw]) -> str:
     return "\n".join(parts)
 
 
+def _observe(results: Sequence[Result], plots: dict[str, Draw]) -> str:
+    parts = ["## New facts\n", _fill(prose.OBSERVE) + "\n"]
+    for device, own in _by_device(results).items():
+        rows = [result["asked"] | row for result in own for row in result["rows"]]
+        names = ["data", "facts", "model", "what", "seconds", "seconds_low", "seconds_high"]
+        parts.append(f"**{device}**\n\n" + markdown(*table(rows, names), left=4) + "\n")
+    return "\n".join(parts)
+
+
 def _machines(results: Sequence[Result]) -> str:
     """Devices and versions of the results, each once."""
     lines = ["## Devices and versions\n"]
@@ -244,4 +253,5 @@ SECTIONS: dict[str, Callable[[Sequence[Result], dict[str, Draw]], str]] = {
     "gradients": _gradients,
     "evaluate": _evaluate,
     "load": _load,
+    "observe": _observe,
 }

@@ -61,6 +61,13 @@ LOAD = """
 into snapshots, each time in a process of its own.
 """
 
+OBSERVE = """
+`tango bench observe` gives a forecaster ten new facts, then asks it for one object, then for another, again and again.
+A forecast looks at the part of the history that bears on its subject, so none of this grows with the number of facts.
+The model has its first weights; each question is about another subject of the last known facts. Sorting the history
+once, when a run is asked for the first time, is not part of it.
+"""
+
 AGAIN = """## Measuring it again
 
 ```text
@@ -70,6 +77,8 @@ tango bench growth --out benchmarks/results/growth-cpu.json
 tango bench gradients --out benchmarks/results/gradients-cpu.json
 tango bench evaluate --data ICEWS18 --out benchmarks/results/evaluate-icews18-cpu.json
 tango bench load --out benchmarks/results/load-cpu.json
+tango bench observe --data ICEWS18 --out benchmarks/results/observe-icews18-cpu.json
+tango bench observe --data retrosheet --out benchmarks/results/observe-retrosheet-cpu.json
 tango bench step --data ICEWS18 --device cuda --set epochs=5 --set precision=tf32 \\
     --out benchmarks/results/step-icews18-gpu.json
 tango bench evaluate --data ICEWS18 --device cuda --set repeats=5 --out benchmarks/results/evaluate-icews18-gpu.json

@@ -72,6 +72,17 @@ def _epoch(data: str, model: str, bound: float, kind: str = "cuda", dim: int = 2
     return Target(text, "step", ("epoch_seconds",), bound, kind, asked)
 
 
+def _observed(data: str, factor: int) -> list[Target]:
+    """Bounds for new facts, ``factor`` times those of ICEWS18."""
+    bounds = {"observe": ("ten new facts", 0.02), "first": ("the first forecast after them", 0.2)}
+    bounds |= {"further": ("a further forecast", 0.05)}
+    asked = {"data": data, "model": "tango", "new": 10}
+    return [
+        Target(f"{what}, {data}", "observe", (f"{part}_seconds",), factor * bound, "cpu", asked)
+        for part, (what, bound) in bounds.items()
+    ]
+
+
 _FACTS = {"facts": 15_000_000}
 
 TARGETS = (
@@ -114,4 +125,6 @@ TARGETS = (
     ),
     Target("15 million facts with integer ids read into snapshots", "load", ("seconds",), 30.0, "cpu", _FACTS),
     Target("peak memory of that", "load", ("peak_bytes",), 6e9, "cpu", _FACTS),
+    *_observed("ICEWS18", 1),
+    *_observed("retrosheet", 2),
 )

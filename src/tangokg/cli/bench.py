@@ -23,7 +23,7 @@ Name = Annotated[
     str | None,
     typer.Argument(
         metavar="[NAME]",
-        help="What to measure: step, twin, growth, gradients, evaluate or load. Without a name they are listed.",
+        help="What to measure: step, twin, growth, gradients, evaluate, load or observe. Without one they are listed.",
         show_default=False,
     ),
 ]

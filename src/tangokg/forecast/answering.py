@@ -14,15 +14,14 @@ from torch import Tensor
 from tangokg.errors import DataError
 from tangokg.forecast.answers import Forecast, Found, describe
 from tangokg.forecast.chances import CANDIDATES, Chances, joint
+from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question
 from tangokg.forecast.shares import best_shares, shares_of
 from tangokg.history.asked import RECENT
 from tangokg.history.given import Candidates
 from tangokg.history.series import recent_pairs
 from tangokg.models import Model
-from tangokg.quads.values import Quadruples
-from tangokg.snapshots.timeline import Timeline
-from tangokg.snapshots.windows import Queries, Windows
+from tangokg.snapshots.windows import Queries
 
 BATCH, TIMES = 256, 16  # questions scored at once, and the most distinct times among them
 MOST_PAIRS = 4096  # whose objects are looked at for events: those with the largest chances of a fact
@@ -45,14 +44,12 @@ class Answering:
     """A model with the facts it knows and the chances that were fitted for it."""
 
     model: Model
-    facts: Quadruples
-    timeline: Timeline  # on the device of the model
-    on_host: Timeline
+    known: Known
     chances: Chances
 
     @property
     def labels(self) -> int:
-        return 2 * self.facts.vocab.num_relations
+        return 2 * self.known.num_relations
 
     def answer(self, questions: list[Question], top: int) -> list[Forecast]:
         """Questions for a name in batches by time; whole events and single facts one by one."""
@@ -78,8 +75,10 @@ class Answering:
         asked = [questions[i] for i in batch]
         t, window = np.unique([question.step for question in asked], return_inverse=True)
         with torch.inference_mode():
-            at = torch.from_numpy(t).to(self.timeline.t.device)
-            encoded = self.model.encode(self.timeline, Windows(torch.searchsorted(self.timeline.t, at), at))
+            everyone = torch.tensor(
+                [q.o if q.s is None else q.s for q in questions if q.asked not in ("fact", "event")]
+            )
+            encoded = self.known.encode(self.known.windows(torch.from_numpy(t)), everyone)  # sorted once for all
             shares = self._shares(encoded, asked, window)
         best = []
         for question, p in zip(asked, shares, strict=True):
@@ -115,13 +114,13 @@ class Answering:
 
     def _when(self, asked: list[Question], sizes: Tensor) -> When:
         times = torch.tensor([[q.step, q.until] for q in asked], dtype=torch.float64)
-        known = torch.searchsorted(self.on_host.t, times[:, 0].contiguous())
+        known = torch.searchsorted(self.known.index.times, times[:, 0].contiguous())
         rows = torch.arange(len(asked)).repeat_interleave(sizes)
         return When(known[rows], times[rows, 0], times[rows, 1], asked[0].span)
 
     def _shares(self, encoded: Any, questions: list[Question], window: Any) -> list[Tensor]:
         """What the model gives to all candidates for what each question asks."""
-        count = self.facts.vocab.num_relations
+        count = self.known.num_relations
         shares: list[Tensor] = [torch.empty(0)] * len(questions)
         asked = [
             (i, int(window[i]), q.o if q.s is None else q.s, q.r + (count if q.s is None else 0))  # r + R: the subject
@@ -140,25 +139,26 @@ class Answering:
     def _relation_shares(self, encoded: Any, window: int, question: Question) -> Tensor:
         r""":math:`p(r | s, o) \propto p(o | s, r) \, p(r | s)`, with p(r | s) counted in the history."""
         assert question.s is not None
-        count = self.facts.vocab.num_relations
+        count, s = self.known.num_relations, torch.tensor([question.s])
         scores = self._scores(encoded, [window] * count, [question.s] * count, list(range(count)))
         likelihood = self.model.probabilities(scores)[:, question.o]  # (R,)
-        timeline = self.timeline
+        timeline = self.known.history_of(s, torch.tensor([question.step]).double())
         known = int(timeline.offset[timeline.before(question.step)])  # edges before the step asked for, each once
-        s, r = timeline.s[:known], timeline.r[:known]
-        everyone = torch.bincount(r[r < count], minlength=count) + 1.0
-        own = torch.bincount(r[(r < count) & (s == question.s)], minlength=count)
+        r = timeline.r[:known]
+        everyone = torch.from_numpy(self.known.index.relations_before(question.step)) + 1.0
+        own = torch.bincount(r[(r < count) & (timeline.s[:known] == s)], minlength=count)
         prior = (own + everyone / everyone.sum()).to(likelihood)
         product = likelihood.clamp(min=torch.finfo(likelihood.dtype).tiny) * prior
         return product / product.sum()
 
     def _scores(self, encoded: Any, window: Sequence[int], s: Sequence[int], r: Sequence[int]) -> Tensor:
-        columns = (torch.tensor(column, device=self.timeline.t.device) for column in (window, s, r, r))
+        columns = (torch.tensor(column, device=self.known.device) for column in (window, s, r, r))
         return self.model.score(encoded, Queries(*columns))
 
     def _check_finite(self, p: Tensor, question: Question) -> None:
         if not p.isfinite().all():
-            at, last = (self.facts.clock.format(t) for t in (question.t, float(self.facts.usual.t.max())))
+            index = self.known.index
+            at, last = (index.clock.format(t) for t in (question.t, float(index.usual.t.max())))
             raise DataError(
                 f"time {at} lies too far beyond the last fact, {last}: the model's states overflow on the way. "
                 f"Ask for an earlier time."
@@ -169,15 +169,16 @@ class Answering:
     def chances_of(self, pair: Tensor, o: Tensor, when: When, p: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """``(share, chance, happens)`` of facts (M,); ``p`` is what the model gives to them."""
         if p is None:
-            p = shares_of(self.model, self.timeline, pair, o, when.known, when.step)
+            p = shares_of(self.model, self.known, pair, o, when.known, when.step)
+        timeline = self.known.history_of(pair // self.labels, when.step)
         key = torch.stack([pair.double(), when.step, when.until], dim=1)
         of = torch.unique(key, dim=0, return_inverse=True)[1] if len(pair) else pair
         one = torch.zeros(int(of.max()) + 1 if len(of) else 0, dtype=torch.int64).scatter_(0, of, torch.arange(len(of)))
-        step = self.chances.pair(self.on_host, pair[one], when.known[one], when.step[one])[of]
-        share = self.chances.share(self.on_host, Candidates(pair, o, when.known, when.step, p, step))
+        step = self.chances.pair(timeline, pair[one], when.known[one], when.step[one])[of]
+        share = self.chances.share(timeline, Candidates(pair, o, when.known, when.step, p, step))
         if not when.span:
             return share, joint(step, share), step
-        happens = self.chances.pair(self.on_host, pair[one], when.known[one], when.until[one], span=True)[of]
+        happens = self.chances.pair(timeline, pair[one], when.known[one], when.until[one], span=True)[of]
         return share, joint(happens, share, span=True), happens
 
     def _fact(self, question: Question) -> Forecast:
@@ -191,26 +192,29 @@ class Answering:
         """The likeliest facts of the pairs that were active lately; a name given alone may stand in either role."""
         labels, pair = self.labels, self._active_pairs(question)
         when = self._when([question], torch.tensor([len(pair)]))
-        best = best_shares(self.model, self.timeline, pair, when.known, when.step, CANDIDATES)
+        best = best_shares(self.model, self.known, pair, when.known, when.step, CANDIDATES)
         pair, o, p = pair.repeat_interleave(best.o.shape[1]), best.o.flatten(), best.share.flatten()
         s, r = pair // labels, pair % labels
         back = r >= labels // 2  # asked from the object's side
         s, r, o = torch.where(back, o, s), torch.where(back, r - labels // 2, r), torch.where(back, s, o)
         order = torch.argsort(back.long(), stable=True)  # a fact found from both sides is taken from the subject's
-        key, of = torch.unique(((s * labels + r) * self.on_host.num_entities + o)[order], return_inverse=True)
+        key, of = torch.unique(((s * labels + r) * self.known.num_entities + o)[order], return_inverse=True)
         one = order[torch.full_like(key, len(of)).scatter_reduce(0, of, torch.arange(len(of)), "amin")]
         s, r, o, p, back = (column[one] for column in (s, r, o, p, back))
         when = self._when([question], torch.tensor([len(s)]))
         pair = s * labels + r
-        p[back] = shares_of(self.model, self.timeline, pair[back], o[back], when.known[back], when.step[back])
+        p[back] = shares_of(self.model, self.known, pair[back], o[back], when.known[back], when.step[back])
         share, chance, _ = self.chances_of(pair, o, when, p)
         first = torch.argsort(chance, descending=True, stable=True)[:top]
         return self._describe(question, [s, r, o, share, chance], None, first)
 
     def _active_pairs(self, question: Question) -> Tensor:
         """The pairs s * 2R + r that were active lately and may have a fact of the question; not too many."""
-        known, at = torch.tensor([self.on_host.before(question.step)]), torch.tensor([question.step]).double()
-        _, pair = recent_pairs(self.on_host, known, at, RECENT * self.chances.hazard.gap)
+        index, recent = self.known.index, RECENT * self.chances.hazard.gap
+        first, known = np.searchsorted(index.t, [question.step - recent, question.step])
+        timeline = index.window(np.arange(first, known))
+        at = torch.tensor([question.step], dtype=torch.float64)
+        _, pair = recent_pairs(timeline, torch.tensor([known]), at, recent)
         s, r = pair // self.labels, pair % self.labels
         forward = r < self.labels // 2
         if question.s is not None:
@@ -221,7 +225,8 @@ class Answering:
             pair = pair[forward if question.r is None else r == question.r]
         if len(pair) > MOST_PAIRS:
             when = self._when([question], torch.tensor([len(pair)]))
-            happens = self.chances.pair(self.on_host, pair, when.known, when.until, when.span)
+            history = self.known.history_of(pair // self.labels, when.step)
+            happens = self.chances.pair(history, pair, when.known, when.until, when.span)
             pair = pair[torch.argsort(happens, descending=True, stable=True)[:MOST_PAIRS]]
         return pair
 
@@ -232,7 +237,7 @@ class Answering:
         columns = columns if rows is None else [column[rows] for column in columns]
         whole = None if happens is None else float(happens[0 if rows is None else rows[0]])
         found = [Found(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-        return describe(self.facts, question, found, whole)
+        return describe(self.known.index, question, found, whole)
 
 
 def _batches(times: Floats, most: int = TIMES) -> Iterator[NDArray[np.int64]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tangokg.errors import harmless_line
 from tangokg.forecast.display import Shown
 from tangokg.forecast.questions import UNKNOWN, Question
-from tangokg.quads.values import Quadruples
+from tangokg.history.index import HistoryIndex
 
 
 @dataclass(frozen=True)
@@ -86,22 +88,18 @@ class Found:
     chance: float
 
 
-def describe(facts: Quadruples, question: Question, found: list[Found], happens: float | None) -> Forecast:
+def describe(history: HistoryIndex, question: Question, found: list[Found], happens: float | None) -> Forecast:
     """Ids and chances -> names, with what is known of each before the time asked for."""
-    vocab, clock = facts.vocab, facts.clock
-    known = facts.t < question.step
-    for column, value in (("s", question.s), ("r", question.r), ("o", question.o)):
-        if value is not None and question.asked != "event":
-            known &= getattr(facts, column) == value
-    before = facts.select(known)
+    vocab, clock = history.vocab, history.clock
+    s, r, o = np.array([(one.s, one.r, one.o) for one in found], dtype=np.int64).reshape(-1, 3).T
+    seen = zip(*(column.tolist() for column in history.seen(s, r, o, question.step)), strict=True)
     answers = []
-    for one in found:
-        own = (before.s == one.s) & (before.r == one.r) & (before.o == one.o)
-        last = clock.format(float(before.moments[own].max())) if own.any() else None
-        s, r, o = vocab.entities[one.s], vocab.relations[one.r], vocab.entities[one.o]
-        name = {"subject": s, "relation": r, "object": o, "fact": o}.get(question.asked, f"{s}, {r}, {o}")
-        times = len(set(before.t[own].tolist()))
-        answers.append(Answer(name, one.share, one.chance, times, last, s, r, o))
+    for one, (times, moment) in zip(found, seen, strict=True):
+        last = clock.format(moment) if times else None
+        names = vocab.entities[one.s], vocab.relations[one.r], vocab.entities[one.o]
+        asked = dict(zip(("subject", "relation", "object", "fact"), (*names, names[2]), strict=True))
+        name = asked.get(question.asked, ", ".join(names))
+        answers.append(Answer(name, one.share, one.chance, times, last, *names))
     return Forecast(
         UNKNOWN if question.s is None else vocab.entities[question.s],
         UNKNOWN if question.r is None else vocab.relations[question.r],

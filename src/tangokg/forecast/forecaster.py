@@ -18,17 +18,19 @@ from tangokg.forecast.answering import Answering
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.calibrating import ask_recent, calibrate
 from tangokg.forecast.chances import Chances, fit_chances, load_chances, save_chances
-from tangokg.forecast.horizon import tell_far
+from tangokg.forecast.horizon import measured_times, tell_far
+from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question, When, make_question
 from tangokg.history.asked import RECENT
 from tangokg.history.hazard import Hazard
+from tangokg.history.index import build_index
 from tangokg.models import Model
 from tangokg.quads import read_events
 from tangokg.quads.adapt import adapt
-from tangokg.quads.values import Dataset, Quadruples, concatenate
+from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate
 from tangokg.rank import SINGLE_STEP, Metrics, Protocol, evaluate
 from tangokg.rank.calibration import Calibration
-from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import Queries, queries_at
 from tangokg.train import Progress, RunConfig, RunFolder
 from tangokg.train.devices import choose_device
@@ -48,7 +50,8 @@ class Forecaster:
         exposure: Exposure | None = None,
         chances: Chances | None = None,
     ) -> None:
-        self.model, self.dataset, self.config = model.eval(), dataset, config
+        self.model, self.config = model.eval(), config
+        self._dataset, self._observed = dataset, list[Quadruples]()
         self.progress = progress or Progress()
         self.exposure = exposure or Exposure.of(dataset)
         if chances is not None:
@@ -56,6 +59,15 @@ class Forecaster:
 
     def __repr__(self) -> str:
         return f"Forecaster({self.config.model!r} trained on {self.dataset!r})"
+
+    @property
+    def dataset(self) -> Dataset:
+        """The parts of the data, and what was observed later; put together when it is looked at."""
+        if self._observed:
+            after = [part for part in (self._dataset.after, *self._observed) if part is not None]
+            grown = replace(self._dataset, after=concatenate(after))
+            self._dataset, self._observed = grown.with_vocab(self._known.index.vocab), []
+        return self._dataset
 
     @cached_property
     def facts(self) -> Quadruples:
@@ -93,7 +105,7 @@ class Forecaster:
         after the last fact. Only facts of the steps before the one that holds it are used. ``by`` asks for at least one
         time from the last fact until then.
         """
-        question = make_question(self.facts, subject, relation, object, at, by)
+        question = make_question(self._known.index, subject, relation, object, at, by)
         return self._answer([question], top)[0]
 
     def forecast_table(
@@ -107,17 +119,21 @@ class Forecaster:
         """
         from tangokg.forecast.tables import answers_table, read_questions
 
-        questions = read_questions(queries, self.facts, at, by, skip_bad)
+        questions = read_questions(queries, self._known.index, at, by, skip_bad)
         return answers_table(self._answer(list(questions.values()), top), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
         check_types("forecast", ("top", top, (int,)))
-        tell_far(self.dataset, self.facts, [question.t for question in questions])
-        return self._answering.answer(questions, top)
+        tell_far(self._measured, self._known.index, [question.t for question in questions])
+        return Answering(self.model, self._known, self.chances).answer(questions, top)
 
-    @property
-    def _answering(self) -> Answering:
-        return Answering(self.model, self.facts, self._timeline, self._on_host, self.chances)
+    @cached_property
+    def _known(self) -> Known:
+        return Known(self.model, build_index(self.dataset.facts))
+
+    @cached_property
+    def _measured(self) -> Ids:
+        return measured_times(self.dataset)
 
     # New facts
 
@@ -127,20 +143,18 @@ class Forecaster:
         The weights stay. An entity that training never saw has a state made from its edges since.
         """
         facts = events if isinstance(events, Quadruples) else self._read(events, options)
-        known = self.facts
+        known = self._known.index
         new = adapt(facts, known.vocab, known.clock)
-        together = concatenate([known, new])
-        _, first = np.unique(np.stack([together.s, together.r, together.o, together.t]), axis=1, return_index=True)
-        added = new.select(np.sort(first[first >= len(known)]) - len(known))
-        after = [part for part in (self.dataset.after, added) if part is not None]
-        self.dataset = replace(self.dataset, after=concatenate(after)).with_vocab(new.vocab)
-        for derived in ("facts", "_timeline", "_on_host"):
-            self.__dict__.pop(derived, None)
-        return len(added)
+        index, rows = known.add(new)
+        if len(rows):
+            self._observed.append(new.select(rows))
+            self._known = Known(self.model, index)
+            self.__dict__.pop("facts", None)
+        return len(rows)
 
     def _read(self, events: Any, options: dict[str, Any]) -> Quadruples:
         is_table = not isinstance(events, str | Path) or Path(events).is_file()
-        clock = self.facts.clock
+        clock = self._dataset.clock
         if is_table and clock.origin is not None:
             options = {"unit": clock.unit, "timezone": clock.timezone, **options}
         check_options("observe", read_events, options)
@@ -216,14 +230,6 @@ class Forecaster:
             folder.create(self.dataset, self.config)
             save_chances(folder.path, self.chances)
             folder.save_model(self.model, self.progress, self.exposure)
-
-    @cached_property
-    def _timeline(self) -> Timeline:
-        return self._on_host.to(self._device)
-
-    @cached_property
-    def _on_host(self) -> Timeline:
-        return build_timeline(self.facts)
 
     @property
     def _device(self) -> torch.device:

@@ -7,28 +7,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tangokg.quads.values import Dataset, Quadruples
+from tangokg.forecast.questions import Dated
+from tangokg.quads.values import Dataset, Ids
 
 logger = logging.getLogger("tangokg")
 
 
-def measured_horizon(dataset: Dataset, facts: Quadruples) -> float:
-    """The longest gap, in steps, that the single-step evaluation bridges: before a time of the test part, else of
-    validation, else of training."""
-    times = np.unique(facts.t)
+def measured_times(dataset: Dataset) -> Ids:
+    """The times that the single-step evaluation asks for: of the test part, else of validation, else of training."""
     part = next((p for p in (dataset.test, dataset.valid, dataset.train) if len(p)), dataset.train)
-    own = np.flatnonzero(np.isin(times, part.t))
+    return np.unique(part.t)
+
+
+def measured_horizon(measured: Ids, facts: Dated) -> float:
+    """The longest gap, in steps, before one of the measured times."""
+    times = np.unique(facts.t)
+    own = np.flatnonzero(np.isin(times, measured))
     gaps = [times[i] - times[i - 1] for i in own if i > 0]
     return float(max(gaps, default=1))
 
 
-def tell_far(dataset: Dataset, facts: Quadruples, times: Sequence[float]) -> str:
+def tell_far(measured: Ids, facts: Dated, times: Sequence[float]) -> str:
     """Warn where questions lie further ahead than anything that was measured; returns what was said."""
     facts = facts.usual
     last = float(facts.t.max())
     if max(times, default=last) - last <= 1:  # every evaluation bridges one step
         return ""
-    most = measured_horizon(dataset, facts)
+    most = measured_horizon(measured, facts)
     ahead = [t - last for t in times if t - last > most]
     if not ahead:
         return ""

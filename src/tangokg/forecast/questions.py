@@ -9,8 +9,10 @@ from math import floor
 import numpy as np
 
 from tangokg.errors import DataError
+from tangokg.history.index import HistoryIndex
 from tangokg.quads.values import Quadruples
 
+Dated = Quadruples | HistoryIndex  # both have names, a clock and times
 UNKNOWN = "?"  # how people write what is asked for
 
 When = str | int | float | date | datetime | None
@@ -53,7 +55,7 @@ class Question:
 
 
 def make_question(
-    facts: Quadruples,
+    facts: Dated,
     subject: str | None,
     relation: str | None,
     object: str | None,
@@ -75,7 +77,7 @@ def make_question(
     )
 
 
-def place_end(facts: Quadruples, by: When) -> float:
+def place_end(facts: Dated, by: When) -> float:
     """The end of a span that begins after the last fact, in steps."""
     assert by is not None
     t = facts.clock.parse(by)
@@ -89,7 +91,7 @@ def place_end(facts: Quadruples, by: When) -> float:
     return t
 
 
-def place(facts: Quadruples, at: When) -> float:
+def place(facts: Dated, at: When) -> float:
     """The time asked for, in steps; None is one usual gap after the last fact. A step with facts must have ended."""
     if at is None:
         times = np.unique(facts.usual.t)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tangokg.forecast.known import Known
 from tangokg.models import Model
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -24,39 +25,43 @@ class Best:
     share: Tensor  # (M, C) float64
 
 
-def best_shares(model: Model, timeline: Timeline, pair: Tensor, known: Tensor, t: Tensor, top: int) -> Best:
+def best_shares(model: Model, history: Timeline | Known, pair: Tensor, known: Tensor, t: Tensor, top: int) -> Best:
     """The ``top`` objects of each pair s * 2R + r at the step ``t`` (M,), from the snapshots ``0 .. known - 1``."""
-    top = min(top, timeline.num_entities)
+    top = min(top, history.num_entities)
     o = torch.zeros(len(pair), top, dtype=torch.int64)
     share = torch.zeros(len(pair), top, dtype=torch.float64)
-    for rows, p in _shares(model, timeline, pair, known, t):
+    for rows, p in _shares(model, history, pair, known, t):
         best = torch.topk(p, top)
         o[rows], share[rows] = best.indices.cpu(), best.values.cpu().double()
     return Best(o, share)
 
 
-def shares_of(model: Model, timeline: Timeline, pair: Tensor, o: Tensor, known: Tensor, t: Tensor) -> Tensor:
+def shares_of(model: Model, history: Timeline | Known, pair: Tensor, o: Tensor, known: Tensor, t: Tensor) -> Tensor:
     """(M,) the share of object ``o`` for each pair."""
     found = torch.zeros(len(pair), dtype=torch.float64)
-    for rows, p in _shares(model, timeline, pair, known, t):
+    for rows, p in _shares(model, history, pair, known, t):
         found[rows] = p.gather(1, o[rows].to(p.device)[:, None])[:, 0].cpu().double()
     return found
 
 
 def _shares(
-    model: Model, timeline: Timeline, pair: Tensor, known: Tensor, t: Tensor
+    model: Model, history: Timeline | Known, pair: Tensor, known: Tensor, t: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Rows, and the shares of all entities for them, in the order of windows."""
-    labels, device = 2 * timeline.num_relations, timeline.t.device
+    labels, device = 2 * history.num_relations, history.device
     at, window = torch.unique(torch.stack([known.double(), t.double()], dim=1), dim=0, return_inverse=True)
     order = torch.argsort(window, stable=True)
-    size, most = max(1, CELLS // max(timeline.num_entities, 1)), 1 if model.one_by_one else TIMES
+    size, most = max(1, CELLS // max(history.num_entities, 1)), 1 if model.one_by_one else TIMES
     model.eval()
     with torch.inference_mode():
         for first in range(0, len(at), most):
             some = at[first : first + most].to(device)
-            encoded = model.encode(timeline, Windows(some[:, 0].long(), some[:, 1].contiguous()))
             inside = order[(window[order] >= first) & (window[order] < first + most)]
+            windows = Windows(some[:, 0].long(), some[:, 1].contiguous())
+            if isinstance(history, Known):
+                encoded = history.encode(windows, pair[inside] // labels)
+            else:
+                encoded = model.encode(history, windows)
             for rows in inside.split(size):
                 s, r = (column.to(device) for column in (pair[rows] // labels, pair[rows] % labels))
                 queries = Queries((window[rows] - first).to(device), s, r, s)

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from tangokg.errors import DataError
 from tangokg.forecast.answers import Forecast
-from tangokg.forecast.questions import Question, When, make_question, place
+from tangokg.forecast.questions import Dated, Question, When, make_question, place
 from tangokg.quads.badrows import SHOWN, refusal
 from tangokg.quads.columns import find_some_columns
 from tangokg.quads.tables import Source, open_table
-from tangokg.quads.values import Quadruples
 
 COLUMNS = ("subject", "relation", "object", "time")
 
@@ -32,7 +31,7 @@ def open_questions(source: Any, columns: Mapping[str, str] | None = None) -> Sou
 
 
 def read_questions(
-    source: Any, facts: Quadruples, at: When = None, by: When = None, skip_bad: bool = False
+    source: Any, facts: Dated, at: When = None, by: When = None, skip_bad: bool = False
 ) -> dict[int, Question]:
     """Row -> question, of a table (:func:`open_questions`, whose result is a source too); an empty cell is asked for.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -118,3 +119,28 @@ def acts_of(timeline: Timeline) -> Occurrences:
 def uses_of(timeline: Timeline) -> Occurrences:
     """The edges of a timeline by (s, r), sorted once."""
     return timeline.derive(sort_uses)
+
+
+def past_of_label(timeline: Timeline) -> Callable[[Tensor, Tensor], Past]:
+    """Past of each (label, known): the objects of the label, whoever the subject was; to be derived once."""
+    return partial(past_of, sort_by(timeline, timeline.r))
+
+
+def count_unseen(timeline: Timeline) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Of ``known`` (W,) and ``seen`` (N,) bool: the edges of each label that each object not seen had until then.
+
+    They are numbers (w N + o) 2R + r, ascending, and how many edges there are of each.
+    """
+    return partial(_count_unseen, timeline)
+
+
+def _count_unseen(timeline: Timeline, known: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    edges = (~seen.index_select(0, timeline.o)).nonzero()[:, 0]  # in time order
+    stop = torch.searchsorted(edges, timeline.offset.index_select(0, known))
+    position, window = expand(torch.zeros_like(stop), stop)
+    edge = edges.index_select(0, position)
+    place = window * timeline.num_entities + timeline.o.index_select(0, edge)
+    number, count = torch.unique(
+        place * (2 * timeline.num_relations) + timeline.r.index_select(0, edge), return_counts=True
+    )
+    return number, count

@@ -133,6 +133,11 @@ def pasts_of(timeline: Timeline, gap: float) -> Pasts:
     return timeline.derive(_make_pasts, gap)
 
 
+def active_pairs(timeline: Timeline) -> Tensor | None:
+    """(T,) how many pairs (s, r) are active in each snapshot, where it is given; None: those of the timeline count."""
+    return None
+
+
 def _make_pasts(timeline: Timeline, gap: float) -> Pasts:
     timeline = timeline.to(torch.device("cpu"))
     labels, times = 2 * timeline.num_relations, timeline.t / gap
@@ -144,7 +149,8 @@ def _make_pasts(timeline: Timeline, gap: float) -> Pasts:
     facts = occurrences_of(timeline)
     number = torch.zeros_like(facts.j).index_fill_(0, facts.first, 1).cumsum(0) - 1
     phase = timeline.t.long() % 7
-    active = torch.bincount(pair.j, minlength=len(times)).double()
+    given = timeline.derive(active_pairs)
+    active = (torch.bincount(pair.j, minlength=len(times)) if given is None else given).double()
     table = torch.zeros(len(times) + 1, 7, dtype=torch.float64)
     activity, steps = table.clone(), table.clone()
     activity[torch.arange(1, len(times) + 1), phase] = active

@@ -28,13 +28,25 @@ class Counted:
 
 def count(timeline: Timeline, of: Callable[[Timeline], Occurrences], gap: float, dtype: torch.dtype) -> Counted:
     """Decayed sums over the occurrences ``of`` a timeline; to be derived once for it."""
-    occurrences = of(timeline)
-    scale = gap * torch.tensor(SCALES, dtype=torch.float64, device=timeline.t.device)
+    occurrences, scale = of(timeline), scales(gap, timeline.t.device)
     return Counted(occurrences, decayed_sums(occurrences, scale).to(dtype), scale, gap)
 
 
+def scales(gap: float, device: torch.device) -> Tensor:
+    """(K,) those of the decayed sums, in the data's unit."""
+    return gap * torch.tensor(SCALES, dtype=torch.float64, device=device)
+
+
 def statistics(counted: Counted, past: Past, t: Tensor) -> Tensor:
-    r"""Features (P, F) of each past fact at time ``t`` (P,), in the dtype of the sums.
+    """Features (P, F) of each past fact at time ``t`` (P,), in the dtype of the sums (see :func:`describe`)."""
+    occurrences = counted.occurrences
+    last = occurrences.times.index_select(0, past.at)
+    first = occurrences.times.index_select(0, occurrences.first.index_select(0, past.fact))
+    return describe(counted.sums.index_select(0, past.at), past.count, first, last, t, counted.scale, counted.gap)
+
+
+def describe(sums: Tensor, count: Tensor, first: Tensor, last: Tensor, t: Tensor, scale: Tensor, gap: float) -> Tensor:
+    r"""Features (P, F) at time ``t`` (P,) of events that began, ended and decayed to ``sums`` (P, K) at the last.
 
     .. math::
         \log(1 + a_\tau), \; \frac{a_\tau}{1 + a_\tau}, \; \log(1 + n), \; \log \Delta, \;
@@ -43,14 +55,12 @@ def statistics(counted: Counted, past: Past, t: Tensor) -> Tensor:
     with the decayed sum a, the number n of occurrences, the age :math:`\Delta` of the last one and their mean gap g,
     in median gaps of the training part; constant factors bring them to one size.
     """
-    occurrences, dtype = counted.occurrences, counted.sums.dtype
-    last = occurrences.times.index_select(0, past.at)
+    dtype = sums.dtype
     age = (t - last)[:, None]  # (P, 1) float64, in the data's unit
-    left = counted.sums.index_select(0, past.at) * torch.exp(-age / counted.scale).to(dtype)  # (P, K)
-    age = (age / counted.gap).to(dtype)
-    first = occurrences.times.index_select(0, occurrences.first.index_select(0, past.fact))
-    n = past.count.to(dtype)[:, None]
-    between = ((last - first) / counted.gap).to(dtype)[:, None] / (n - 1).clamp(min=1)  # (P, 1), 0 after one occurrence
+    left = sums * torch.exp(-age / scale).to(dtype)  # (P, K)
+    age = (age / gap).to(dtype)
+    n = count.to(dtype)[:, None]
+    between = ((last - first) / gap).to(dtype)[:, None] / (n - 1).clamp(min=1)  # (P, 1), 0 after one occurrence
     phase = torch.where(n > 1, (age / between.clamp(min=0.5)).clamp(max=4.0), 4.0)
     others = [
         0.2 * torch.log1p(n),

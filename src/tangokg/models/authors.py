@@ -19,7 +19,7 @@ from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
 from tangokg.fields.authors import AuthorsDerivative
 from tangokg.history.growth import grow_by_mean, grow_rows
-from tangokg.models.protocol import Model, relative_distance
+from tangokg.models.protocol import Model, Sight, relative_distance
 from tangokg.snapshots.rows import Edges
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -125,6 +125,9 @@ class TangoAuthors(Model):
         each = [self._move(start, timeline, known, t, generator) for known, t in ends]
         states = torch.stack(each) if each else start.new_empty(0, *start.shape)
         return AllStates(states, start, timeline, windows)
+
+    def sight(self) -> Sight:
+        return Sight(self.settings.history + 1)
 
     def _move(self, z: Tensor, timeline: Timeline, known: int, t: float, generator: torch.Generator | None) -> Tensor:
         """The rows (N + 2R, D) integrated through the last known snapshots to ``t``."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tangokg.history import Occurrences, Past, occurrences_of, past_of
-from tangokg.models.protocol import Model
+from tangokg.models.protocol import Model, Sight
 from tangokg.models.sparse import sparse_scores
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -46,6 +46,9 @@ class Counter(Model):
         value = self.value(past, w, windows, occurrences.t)
         scores = sparse_scores(past.row, past.o, value, len(asked), occurrences.num_entities)  # (U, N)
         return scores.index_select(0, of)  # (B, N)
+
+    def sight(self) -> Sight:
+        return Sight()
 
     @abstractmethod
     def value(self, past: Past, w: Tensor, windows: Windows, times: Tensor) -> Tensor:

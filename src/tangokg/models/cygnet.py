@@ -13,7 +13,7 @@ from torch.nn.functional import linear
 from tangokg.errors import ConfigError
 from tangokg.history import occurrences_of, past_of
 from tangokg.history.growth import grow_by_mean, grow_rows
-from tangokg.models.protocol import Model
+from tangokg.models.protocol import Model, Sight
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -120,6 +120,9 @@ class CyGNet(Model):
         times = length.to(self.unit.dtype)[:, None] * self.unit  # (W, D)
         entities = grow_rows(self.entities, timeline.num_entities)
         return Asked(entities, grow_by_mean(self.relations, timeline.num_relations), times, timeline, windows)
+
+    def sight(self) -> Sight:
+        return Sight()
 
     def score(self, encoded: Asked, queries: Queries) -> Tensor:
         modes, of = self._modes(encoded, queries)

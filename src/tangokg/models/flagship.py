@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -15,6 +15,7 @@ from tangokg.history.pairs import PairScorer, PairSettings, Scored
 from tangokg.history.partners import find_partners
 from tangokg.history.paths import Paths, PathSettings
 from tangokg.history.subjects import SubjectStream
+from tangokg.models.protocol import Sight
 from tangokg.models.sizes import Size
 from tangokg.models.tango import Encoded, Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline
@@ -102,6 +103,11 @@ class Flagship(Tango):
         self.subject = None
         if settings.subject:
             self.subject = SubjectStream(dim, width // 2, width, labels, settings.dropout, generator)
+
+    def sight(self) -> Sight | None:
+        sight = super().sight()
+        ways = self.paths.settings.edges[: self.settings.hops] if self.paths is not None else ()
+        return sight and replace(sight, ways=ways, totals=self.settings.activity)
 
     def branches(
         self, encoded: Encoded, queries: Queries, generator: torch.Generator | None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tangokg.snapshots.ranges import expand
+from tangokg.history.occurrences import count_unseen
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
@@ -46,13 +46,8 @@ def find_newcomers(timeline: Timeline, windows: Windows, seen: Tensor, prior: Te
 
     .. math:: h_o = \frac{c + \sum_{(s, r) \in N(o)} c_r}{1 + |N(o)|}
     """
-    edges = (~seen.index_select(0, timeline.o)).nonzero()[:, 0]  # in time order
-    stop = torch.searchsorted(edges, timeline.offset.index_select(0, windows.known))
-    position, window = expand(torch.zeros_like(stop), stop)
-    edge = edges.index_select(0, position)
     labels = len(prototype)
-    place = window * timeline.num_entities + timeline.o.index_select(0, edge)
-    pair, count = torch.unique(place * labels + timeline.r.index_select(0, edge), return_counts=True)
+    pair, count = timeline.derive(count_unseen)(windows.known, seen)
     key, row = torch.unique_consecutive(pair // labels, return_inverse=True)
     weight = count.to(prior.dtype)[:, None]
     total = prior.repeat(len(key), 1).index_add_(0, row, prototype.index_select(0, pair % labels) * weight)  # (M, D)

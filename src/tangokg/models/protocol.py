@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -19,6 +20,15 @@ def relative_distance(start: Tensor, end: Tensor) -> Tensor:
     least = torch.finfo(start.dtype).tiny
     distance: Tensor = (end - start).norm(dim=1) / start.norm(dim=1).clamp(min=least)  # (M,)
     return distance
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What of a history bears on a question beside all edges of its subject: a forecast looks at this part alone."""
+
+    snapshots: int = 0  # the last so many, whole; 0: encoding needs none
+    ways: tuple[int, ...] = ()  # the last edges of those whom the subject met, so many of each, and so on from them
+    totals: bool = False  # how many events every entity had, which is known for the end of the history alone
 
 
 class Model(nn.Module, ABC):
@@ -44,6 +54,17 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def score(self, encoded: Any, queries: Queries) -> Tensor:
         """Scores (B, N) of all candidates, larger is likelier; ``queries.answer`` must not be looked at."""
+
+    def sight(self) -> Sight | None:
+        """What a question can see; None: the whole history, which then is sorted anew after each new fact."""
+        return None if self.looks_back else Sight()
+
+    def look_at(self, encoded: Any, timeline: Timeline) -> Any:
+        """What :meth:`encode` gave for the last snapshots, beside the history of some subjects.
+
+        Called where :meth:`sight` names snapshots. The history that questions look at is a field ``timeline``.
+        """
+        return replace(encoded, timeline=timeline)
 
     def score_sparsely(self, encoded: Any, queries: Queries) -> SparseScores:
         """The same scores by what is not zero, which is faster to rank; only called where ``sparse``."""

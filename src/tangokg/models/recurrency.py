@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from tangokg.errors import ConfigError
-from tangokg.history import Occurrences, occurrences_of, past_of, sort_by
+from tangokg.history import Occurrences, Past, occurrences_of, past_of
 from tangokg.history.growth import grow
+from tangokg.history.occurrences import past_of_label
 from tangokg.models.counters import shares
-from tangokg.models.protocol import Model
+from tangokg.models.protocol import Model, Sight
 from tangokg.models.sparse import SparseScores
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -49,7 +50,7 @@ class Recurred:
 
     strict: Occurrences  # of (s, r, o)
     sums: Tensor  # (E,) see :func:`decayed_counts`
-    relaxed: Occurrences  # of (r, o)
+    relaxed: Callable[[Tensor, Tensor], Past]  # of (r, o): label, known -> past
     windows: Windows
     decay: Tensor  # (2R,) for a unit of the data's time
     alpha: Tensor  # (2R,)
@@ -119,8 +120,11 @@ class Recurrency(Model):
         new = known.new_tensor([self.settings.decay, self.settings.usual_alpha]).expand(2, 1, 2)
         decay, alpha = grow(known, timeline.num_relations, new).unbind(1)
         decay = decay / self.step.to(decay)
-        strict, relaxed = occurrences_of(timeline), timeline.derive(_relaxed_occurrences)
+        strict, relaxed = occurrences_of(timeline), timeline.derive(past_of_label)
         return Recurred(strict, _decayed_counts_of(timeline, decay), relaxed, windows, decay, alpha)
+
+    def sight(self) -> Sight:
+        return Sight()
 
     def score(self, encoded: Recurred, queries: Queries) -> Tensor:
         return self.score_sparsely(encoded, queries).dense()
@@ -131,7 +135,7 @@ class Recurrency(Model):
         asked, of = torch.unique(queries.window * strict.num_labels + queries.r, return_inverse=True)  # (G,), (B,)
         r, known = asked % strict.num_labels, windows.known.index_select(0, asked // strict.num_labels)
         alpha = encoded.alpha.index_select(0, r)  # (G,)
-        objects, past = past_of(encoded.relaxed, r, known), past_of(strict, pair, known.index_select(0, of))
+        objects, past = encoded.relaxed(r, known), past_of(strict, pair, known.index_select(0, of))
         last = torch.zeros_like(r).scatter_reduce(0, objects.row, objects.last, "amax")  # (G,)
         age = strict.t.index_select(0, last)[:, None] - strict.t  # (G, T)
         weight = torch.exp2(-encoded.decay.index_select(0, r)[:, None] * age.clamp(min=0))
@@ -168,11 +172,6 @@ def decayed_counts(occurrences: Occurrences, decay: Tensor) -> Tensor:
         factor = torch.cat([factor[:reach], factor[reach:] * factor[:-reach]])
         reach *= 2
     return total
-
-
-def _relaxed_occurrences(timeline: Timeline) -> Occurrences:
-    """The edges by (r, o), whoever the subject was."""
-    return sort_by(timeline, timeline.r)
 
 
 def _last_counts(timeline: Timeline) -> list[tuple[Tensor, Tensor]]:

@@ -18,7 +18,7 @@ from tangokg.models.captured import Captured, Captures
 from tangokg.models.copying import CopyLogits
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
-from tangokg.models.protocol import Model, relative_distance
+from tangokg.models.protocol import Model, Sight, relative_distance
 from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.models.sparse import add_sparse
 from tangokg.snapshots.blocks import Block, build_block, empty_block
@@ -128,8 +128,7 @@ class Tango(Model):
     def __init__(self, settings: TangoSettings, train: Timeline, generator: torch.Generator) -> None:
         super().__init__()
         settings = fill_by_rule(settings, Size.of(train))
-        dim = settings.dim
-        self.settings = settings
+        self.settings, dim = settings, settings.dim
         self.one_by_one = settings.solver in ADAPTIVE  # their steps are those that the whole batch needs
         self.entities = nn.Parameter(torch.empty(train.num_entities, dim))
         self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
@@ -162,9 +161,8 @@ class Tango(Model):
         """States of all entities at each window's target time; with a generator dropout masks are drawn."""
         relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
         table, seen = self._known_entities(timeline.num_entities, generator)
-        moving = windows  # whose graphs move the states
-        if self.settings.graphs == "other":
-            moving = windows_elsewhere(timeline, windows, self.settings.history, self.draw)
+        elsewhere = self.settings.graphs == "other"  # whose graphs move the states
+        moving = windows_elsewhere(timeline, windows, self.settings.history, self.draw) if elsewhere else windows
         new = captured = None
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
@@ -188,6 +186,9 @@ class Tango(Model):
                 z, factor = self._move(start, block, relations, masks, self.derivative.tensors())
         states = States(base, factor, z, block)
         return Encoded(states, start, self._candidates(states, start), relations, timeline, windows)
+
+    def sight(self) -> Sight | None:
+        return Sight(self.settings.history + 1) if self.settings.graphs == "own" else None
 
     def _block(self, timeline: Timeline, windows: Windows, extra: Tensor | None = None) -> Block:
         """The graphs of these windows."""
@@ -262,9 +263,8 @@ class Tango(Model):
         more = num_entities - len(self.seen)
         seen = torch.cat([self.seen, self.seen.new_zeros(more)])
         table = torch.cat([self.entities, self.prior.expand(more, -1)])
-        if self.settings.unseen == "own":
-            return table, None
-        return torch.where(seen[:, None], table, self.prior), seen
+        by_edges = self.settings.unseen == "edges"
+        return (torch.where(seen[:, None], table, self.prior), seen) if by_edges else (table, None)
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         query, states = self._ask(encoded, queries, None)

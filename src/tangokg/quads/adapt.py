@@ -17,12 +17,8 @@ def adapt(facts: Quadruples, vocab: Vocabulary, clock: Clock) -> Quadruples:
     names = [facts.vocab.entities[i] for i in entities]
     labels = [facts.vocab.relations[i] for i in relations]
     grown = vocab.extend(names, labels)
-    entity_ids = {name: i for i, name in enumerate(grown.entities)}
-    relation_ids = {name: i for i, name in enumerate(grown.relations)}
-    entity = np.zeros(facts.vocab.num_entities, np.int64)
-    entity[entities] = [entity_ids[name] for name in names]
-    relation = np.zeros(facts.vocab.num_relations, np.int64)
-    relation[relations] = [relation_ids[name] for name in labels]
+    entity, relation = np.zeros(facts.vocab.num_entities, np.int64), np.zeros(facts.vocab.num_relations, np.int64)
+    entity[entities], relation[relations] = grown.ids_of(names, labels)
     t, exact = _times(facts, clock)
     return Quadruples(entity[facts.s], relation[facts.r], entity[facts.o], t, grown, clock, exact, facts.notes)
 

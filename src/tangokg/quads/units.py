@@ -75,15 +75,23 @@ def lone_times(t: NDArray[np.int64], far: float) -> Bools:
     """Which times stand alone at either end: few of them, and ``far`` from the rest."""
     if len(t) < MANY or int(t.max()) - int(t.min()) < far:
         return np.zeros(len(t), bool)
-    times, counts = distinct_counts(t)
-    most = max(1, len(t) // LONE)
-    gap = np.diff(times) >= far
-    before = np.cumsum(counts)[:-1]
-    early, late = np.flatnonzero(gap & (before <= most)), np.flatnonzero(gap & (len(t) - before <= most))
-    low = times[early[-1] + 1] if len(early) else times[0]
-    high = times[late[0]] if len(late) else times[-1]
+    low, high = usual_bounds(*distinct_counts(t), far)
     alone: Bools = (t < low) | (t > high)
     return alone
+
+
+def usual_bounds(times: NDArray[np.int64], counts: NDArray[np.int64], far: float) -> tuple[int, int]:
+    """The first and the last of distinct times that do not stand alone; ``counts`` are the rows of each."""
+    total = int(counts.sum())
+    if total < MANY or int(times[-1]) - int(times[0]) < far:
+        return (int(times[0]), int(times[-1])) if len(times) else (0, 0)
+    most = max(1, total // LONE)
+    gap = np.diff(times) >= far
+    before = np.cumsum(counts)[:-1]
+    early, late = np.flatnonzero(gap & (before <= most)), np.flatnonzero(gap & (total - before <= most))
+    low = times[early[-1] + 1] if len(early) else times[0]
+    high = times[late[0]] if len(late) else times[-1]
+    return int(low), int(high)
 
 
 def lone(t: NDArray[np.int64], clock: Clock) -> Bools:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -41,17 +41,25 @@ class Vocabulary:
 
     def entity_id(self, name: str) -> int:
         """The id of an entity; case, and blanks written as underscores, may differ where that is unambiguous."""
-        return _find("entity", name, self._entity_ids, self._loose_entity_ids)
+        return _find("entity", name, self._entity_ids, lambda: self._loose_entity_ids)
 
     def relation_id(self, name: str) -> int:
         """The id of a relation, found as in :meth:`entity_id`."""
-        return _find("relation", name, self._relation_ids, self._loose_relation_ids)
+        return _find("relation", name, self._relation_ids, lambda: self._loose_relation_ids)
 
     def extend(self, entities: Iterable[str], relations: Iterable[str]) -> Vocabulary:
-        """The same ids, with the names that are new appended in the order given."""
-        return Vocabulary(
-            tuple(dict.fromkeys([*self.entities, *entities])), tuple(dict.fromkeys([*self.relations, *relations]))
+        """The same ids, with the names that are new appended in the order given; itself where none is."""
+        new_entities, new_relations = (
+            tuple(dict.fromkeys(name for name in names if name not in ids))
+            for names, ids in ((entities, self._entity_ids), (relations, self._relation_ids))
         )
+        if not new_entities and not new_relations:
+            return self
+        return Vocabulary(self.entities + new_entities, self.relations + new_relations)
+
+    def ids_of(self, entities: Iterable[str], relations: Iterable[str]) -> tuple[list[int], list[int]]:
+        """The ids of names that are known exactly as they are written."""
+        return [self._entity_ids[name] for name in entities], [self._relation_ids[name] for name in relations]
 
     def save(self, folder: Path) -> None:
         """Write ``entities.parquet`` and ``relations.parquet``, one column ``name`` each."""
@@ -95,10 +103,10 @@ def _loose_ids(names: tuple[str, ...]) -> dict[str, int]:
     return ids
 
 
-def _find(kind: str, name: str, ids: dict[str, int], loose_ids: dict[str, int]) -> int:
+def _find(kind: str, name: str, ids: dict[str, int], loose_ids: Callable[[], dict[str, int]]) -> int:
     if name in ids:
         return ids[name]
-    loose = loose_ids.get(_fold(name), -1)
+    loose = loose_ids().get(_fold(name), -1)
     if loose < 0:
         raise UnknownName(kind, name, ids, hint=_hint(kind, ids))
     return loose

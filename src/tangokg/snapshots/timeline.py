@@ -68,6 +68,10 @@ class Timeline:
         rows = slice(int(self.change_offset[j]), int(self.change_offset[j + 1]))
         return self.change_s[rows], self.change_r[rows], self.change_o[rows], self.change_sign[rows]
 
+    @property
+    def device(self) -> torch.device:
+        return self.t.device
+
     def before(self, t: float) -> int:
         """How many snapshots lie strictly before ``t``: what may be known when ``t`` is forecast."""
         return int(torch.searchsorted(self.t, torch.tensor(t, dtype=self.t.dtype, device=self.t.device)))
@@ -81,9 +85,21 @@ class Timeline:
     def _derived(self) -> dict[Any, Any]:
         return {}
 
+    @cached_property
+    def _given(self) -> dict[Any, Any]:
+        return {}
+
+    def give(self, build: Callable[[Timeline], Any], result: Any) -> Timeline:
+        """Say what :meth:`derive` gives where this is a part of a history, and the whole of it says something else."""
+        self._given[build] = result
+        return self
+
     def derive(self, build: Callable[..., Derived], *options: Any) -> Derived:
         """``build(timeline, *options)``, computed once and kept as long as the timeline: the one cache of its kind."""
         key = (build, *options)
+        if build in self._given:
+            given: Derived = self._given[build]
+            return given
         if key not in self._derived:
             with torch.inference_mode(False), torch.no_grad():  # training uses it too, whoever asks first
                 self._derived[key] = build(self, *options)
@@ -104,9 +120,13 @@ class Timeline:
         return self.derive(window_rows, history)
 
     def to(self, device: torch.device) -> Timeline:
+        if self.t.device == device:
+            return self
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
         moved: dict[str, Any] = {name: v.to(device) for name, v in columns.items() if isinstance(v, Tensor)}
-        return replace(self, **moved)
+        timeline = replace(self, **moved)
+        timeline._given.update(self._given)
+        return timeline
 
     def edges_of(self, snapshot: Tensor, total: int | None = None) -> tuple[Tensor, Tensor]:
         """Edge rows of several snapshots: ``(rows, owner)``, ``owner`` counting within ``snapshot``."""
@@ -152,3 +172,13 @@ def build_timeline(facts: Quadruples, num_entities: int | None = None, num_relat
         num_entities=n,
         num_relations=r_count,
     )
+
+
+def on_times(timeline: Timeline, t: Tensor) -> Timeline:
+    """The same snapshots among further times ``t`` (T,), which hold no edges."""
+    at = torch.searchsorted(t, timeline.t)
+    offsets = []
+    for offset in (timeline.offset, timeline.change_offset):
+        sizes = torch.zeros(len(t) + 1, dtype=torch.int64).index_copy_(0, at + 1, offset.diff())
+        offsets.append(sizes.cumsum(0))
+    return replace(timeline, t=t, offset=offsets[0], change_offset=offsets[1])

@@ -1,0 +1,110 @@
+"""What a forecaster knows, and the part of it that a question can see: what is encoded and counted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tangokg.history.index import HistoryIndex
+from tangokg.models import Model
+from tangokg.models.protocol import Sight
+from tangokg.quads.values import Floats, Ids
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Windows
+
+NO_STEPS = np.zeros(0)
+SHARE = 0.25  # of all edges: where the subjects asked about have more, the whole history is sorted, once for all
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """The part of a history that bears on questions about some subjects at some steps, or at any where none are."""
+
+    subjects: Ids
+    steps: Floats
+    timeline: Timeline
+
+    def holds(self, subjects: Ids, steps: Floats) -> bool:
+        return bool(np.isin(subjects, self.subjects).all() and np.isin(steps, self.steps).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A model and a history, with what the last questions took from it."""
+
+    model: Model
+    index: HistoryIndex
+
+    @property
+    def device(self) -> torch.device:
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        return tensors[0].device if tensors else torch.device("cpu")
+
+    @property
+    def num_entities(self) -> int:
+        return self.index.vocab.num_entities
+
+    @property
+    def num_relations(self) -> int:
+        return self.index.vocab.num_relations
+
+    def windows(self, t: Tensor) -> Windows:
+        """Windows at some steps, which know all before them; on the device of the model."""
+        known, device = torch.searchsorted(self.index.times, t), self.device
+        return Windows(known.to(device), t.to(device))
+
+    def history_of(self, s: Tensor, t: Tensor) -> Timeline:
+        """What bears on questions about some subjects at some steps, on the host; more where there are many of them."""
+        ways = (self.model.sight() or Sight()).ways
+        subjects, steps = np.unique(s.cpu().numpy()), np.unique(t.cpu().numpy()) if ways else NO_STEPS
+        kept: Around | None = self._kept.get("around")
+        if kept is None or not kept.holds(subjects, steps):
+            if self.index.rows_of(subjects) > SHARE * self.index.num_edges:
+                return self._whole
+            kept = self._kept["around"] = Around(subjects, steps, self.index.around(subjects, steps, ways))
+        return kept.timeline
+
+    def encode(self, windows: Windows, s: Tensor) -> Any:
+        """What the model knows at some windows, for questions about some subjects alone."""
+        sight, device = self.model.sight(), self.device
+        past = (windows.known_on_host < len(self.index.t)).any()
+        if sight is None or (sight.totals and past):
+            return self.model.encode(self._moved(self._whole, device), windows)
+        history = self._moved(self.history_of(s, windows.t), device)
+        if not sight.snapshots:
+            return self.model.encode(history, windows)
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        weights = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
+        key = windows.known_on_host.tobytes(), windows.t.cpu().numpy().tobytes(), weights
+        return self.model.look_at(self._keep("encoded", key, lambda: self._encode(windows, sight)), history)
+
+    def _encode(self, windows: Windows, sight: Sight) -> Any:
+        first = np.maximum(windows.known_on_host - sight.snapshots, 0)
+        ranges = [np.arange(*ends) for ends in zip(first, windows.known_on_host, strict=True)]
+        snapshots = np.unique(np.concatenate(ranges))
+        return self.model.encode(self.index.window(snapshots).to(self.device), windows)
+
+    @cached_property
+    def _whole(self) -> Timeline:
+        return self.index.whole()
+
+    def _moved(self, timeline: Timeline, device: torch.device) -> Timeline:
+        moved: Timeline = self._keep("moved", (timeline, device), lambda: timeline.to(device))
+        return moved
+
+    def _keep(self, name: str, key: Any, make: Callable[[], Any]) -> Any:
+        """The result of ``make``, kept until one with another key is wanted."""
+        last = self._kept.get(name)
+        if last is None or last[0] != key:
+            last = self._kept[name] = key, make()
+        return last[1]
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        return {}

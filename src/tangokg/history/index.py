@@ -1,0 +1,327 @@
+"""All that is known, in an order that finds the part that a question can see; new facts cost their own number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tangokg.history.activity import event_statistics
+from tangokg.history.occurrences import Past, count_unseen, past_of_label
+from tangokg.history.series import active_pairs
+from tangokg.history.sorted_rows import Column, Layers, SortedRows, add_rows, count_before, expand, sort_rows
+from tangokg.history.totals import EventTotals
+from tangokg.quads.clock import Clock
+from tangokg.quads.units import far_steps, usual_bounds
+from tangokg.quads.values import Floats, Ids, Quadruples
+from tangokg.quads.vocabulary import Vocabulary
+from tangokg.snapshots.timeline import Timeline, build_timeline, on_times
+from tangokg.snapshots.windows import Windows
+
+Bools = NDArray[np.bool_]
+OBJECTS = 2**32  # more than there are entities
+
+
+@dataclass(frozen=True, eq=False)
+class HistoryIndex:
+    """Facts by time, and edges by subject and time: each fact gives two, the second of them ``back``.
+
+    The laws that the tests check: an index to which facts were added equals one made from all of them, and the part of
+    a history that it takes out for a question says of it what the whole history says.
+    """
+
+    vocab: Vocabulary
+    clock: Clock
+    t: Ids  # (T,) distinct times, ascending
+    counts: Ids  # (T,) facts of each, as given
+    pairs: Ids  # (T,) distinct (s, label) of each
+    relations: Ids  # (R,) distinct facts of each
+    facts: Layers  # of one group: s, r, o, moment
+    edges: Layers  # by subject: back, r, o; each once
+    timed: bool  # whether a moment says more than its step
+
+    @property
+    def usual(self) -> HistoryIndex:
+        """Without the times of facts that stand alone, decades from the rest; for questions about times only."""
+        if self.clock.origin is None:
+            return self
+        low, high = usual_bounds(self.t, self.counts, far_steps(self.clock))
+        rows = (self.t >= low) & (self.t <= high)
+        return replace(self, t=self.t[rows], counts=self.counts[rows], pairs=self.pairs[rows])
+
+    @cached_property
+    def times(self) -> Tensor:
+        """(T,) as timelines have them."""
+        return torch.from_numpy(self.t.astype(np.float64))
+
+    @property
+    def num_edges(self) -> int:
+        return sum(map(len, self.edges))
+
+    # Growing
+
+    def add(self, new: Quadruples) -> tuple[HistoryIndex, Ids]:
+        """The index with facts in its own ids, and the rows of those that it did not have, in their order.
+
+        Names may be new: ``new.vocab`` extends the own one.
+        """
+        rows = np.stack([new.s, new.r, new.o, new.t])
+        first = np.sort(np.unique(rows, axis=1, return_index=True)[1])
+        s, r, o, t = rows[:, first]
+        _, known = self._among(s, t, np.zeros_like(s), r, o)
+        first = first[~known]
+        facts = new.select(first)
+        edges = _edges_of(facts)
+        pairs, (s, times, back, r, o) = _starts_of_pairs(edges), edges.read(slice(None))
+        fresh = pairs & ~self._among(s, times, back, r, o)[0]
+        union = np.union1d(self.t, facts.t)
+        counts, active = np.zeros_like(union), np.zeros_like(union)
+        own, at = np.searchsorted(union, self.t), np.searchsorted(union, facts.t)
+        counts[own], active[own] = self.counts, self.pairs
+        counts += np.bincount(at, minlength=len(union))
+        active += np.bincount(np.searchsorted(union, times[fresh]), minlength=len(union))
+        relations = np.bincount(facts.r, minlength=new.vocab.num_relations)
+        relations[: len(self.relations)] += self.relations
+        by_time = add_rows(self.facts, _rows_of(facts), distinct=False)
+        by_subject = add_rows(self.edges, edges, distinct=True)
+        timed = self.timed or new.exact is not None
+        grown = HistoryIndex(new.vocab, self.clock, union, counts, active, relations, by_time, by_subject, timed)
+        for key, layers in self._objects.items():
+            unseen = _unseen(np.frombuffer(key, bool), new.vocab.num_entities)
+            rows_of_new = _objects_of(tuple(column[np.isin(s, unseen)] for column in (s, times, back, r, o)))
+            grown._objects[key] = add_rows(layers, rows_of_new, distinct=False)
+        grown._totals.update({key: totals.add((s, times, back, r, o)) for key, totals in self._totals.items()})
+        return grown, first
+
+    def _among(self, s: Ids, t: Ids, back: Ids, r: Ids, o: Ids) -> tuple[Bools, Bools]:
+        """Which of some edges have their (s, r) at their time here, and which of them stand here themselves."""
+        pair, edge = np.zeros(len(s), bool), np.zeros(len(s), bool)
+        for layer in self.edges:
+            rows, owner = expand(*layer.spans(s, t, t + 1))
+            backs, labels, objects = (column[rows] for column in layer.columns)
+            same = (backs == back[owner]) & (labels == r[owner])
+            pair[owner[same]] = True
+            edge[owner[same & (objects == o[owner])]] = True
+        return pair, edge
+
+    # What a question can see
+
+    def rows_of(self, subjects: Ids) -> int:
+        """How many edges these subjects have."""
+        return sum(int((end - start).sum()) for start, end in (x.spans(subjects, *EVER) for x in self.edges))
+
+    def around(self, subjects: Ids, steps: Floats, ways: tuple[int, ...] = ()) -> Timeline:
+        """All edges of some subjects, on the times of the whole history; no transitions.
+
+        With ``ways``, for each step also the last edges before it of those whom they met, so many of each, then those
+        of whom these met, and so on.
+        """
+        found = [self._take(subjects, *EVER)]
+        for step in steps if ways else ():
+            nodes = found[0]
+            for most in ways:
+                nodes = self._take(np.unique(nodes[4][nodes[1] < step]), -np.inf, step, most)
+                found.append(nodes)
+        return self._timeline([np.concatenate(part) for part in zip(*found, strict=True)])
+
+    def window(self, snapshots: Ids) -> Timeline:
+        """These snapshots whole, on the times of the whole history.
+
+        The transition of a snapshot is right where the one before it is among them, or there is none.
+        """
+        days = self.t[snapshots]
+        found = [layer.read(expand(*layer.spans(np.zeros_like(days), days, days + 1))[0])[1:5] for layer in self.facts]
+        t, s, r, o = (np.concatenate(part) for part in zip(*found, strict=True))
+        return self._given(on_times(build_timeline(Quadruples(s, r, o, t, self.vocab, self.clock)), self.times))
+
+    def whole(self) -> Timeline:
+        """Everything."""
+        _, t, s, r, o, _ = (
+            np.concatenate(part) for part in zip(*(x.read(slice(None)) for x in self.facts), strict=True)
+        )
+        return build_timeline(Quadruples(s, r, o, t, self.vocab, self.clock))
+
+    def _take(self, subjects: Ids, since: float, before: float, most: int | None = None) -> tuple[Column, ...]:
+        """s, t, back, r, o of the edges of some subjects; with ``most``, of each layer so many last ones of each."""
+        found = []
+        for layer in self.edges:
+            start, end = layer.spans(subjects, since, before)
+            start = start if most is None else np.maximum(start, end - most)
+            found.append(layer.read(expand(start, end)[0]))
+        return tuple(np.concatenate(part) for part in zip(*found, strict=True))
+
+    def _timeline(self, columns: list[Column]) -> Timeline:
+        """Edges s, t, back, r, o as a timeline: sorted, each once."""
+        s, t, back, r, o = columns
+        label = r + back.astype(np.int64) * self.vocab.num_relations
+        rows = sort_rows(np.zeros_like(t), t, (s, label, o.astype(np.int64)), distinct=True)
+        j = np.searchsorted(self.t, rows.read(slice(None))[1])
+        offset = np.searchsorted(j, np.arange(len(self.t) + 1))
+        none, nothing = torch.zeros(0, dtype=torch.int64), torch.zeros(len(offset), dtype=torch.int64)
+        s, label, o = rows.columns
+        timeline = Timeline(
+            t=self.times,
+            s=torch.from_numpy(s),
+            r=torch.from_numpy(label),
+            o=torch.from_numpy(o),
+            offset=torch.from_numpy(offset),
+            change_s=none,
+            change_r=none,
+            change_o=none,
+            change_sign=none,
+            change_offset=nothing,
+            num_entities=self.vocab.num_entities,
+            num_relations=self.vocab.num_relations,
+        )
+        return self._given(timeline)
+
+    def _given(self, timeline: Timeline) -> Timeline:
+        """The timeline with what its own edges cannot say."""
+        timeline.give(active_pairs, torch.from_numpy(self.pairs))
+        timeline.give(past_of_label, self.past_of_label)
+        timeline.give(event_statistics, self.event_statistics)
+        return timeline.give(count_unseen, self.count_unseen)
+
+    # Counting
+
+    def relations_before(self, step: float) -> Ids:
+        """(R,) distinct facts of each relation before a step."""
+        later = self.window(np.flatnonzero(self.t >= step))
+        forward = later.r[later.r < self.vocab.num_relations].numpy()
+        return self.relations - np.bincount(forward, minlength=self.vocab.num_relations)
+
+    def seen(self, s: Ids, r: Ids, o: Ids, step: float) -> tuple[Ids, Floats]:
+        """At how many times before a step each fact stood, and the last moment of it; any moment after none."""
+        back = np.zeros_like(s)
+        if len(np.unique(o)) < len(np.unique(s)):  # the same from the other side
+            s, o, back = o, s, back + 1
+        n = self.vocab.num_entities
+        wanted = ((s * 2 + back) * self.vocab.num_relations + r) * n + o
+        number, of = np.unique(wanted, return_inverse=True)
+        last = np.full(len(number), self.t[0] if len(self.t) else 0)
+        own, t, backs, labels, others = self._take(np.unique(s), -np.inf, step)
+        key = ((own * 2 + backs) * self.vocab.num_relations + labels) * n + others
+        at = np.searchsorted(number, key).clip(max=max(len(number) - 1, 0))
+        hit = number[at] == key if len(number) else np.zeros(0, bool)
+        count = np.bincount(at[hit], minlength=len(number))
+        np.maximum.at(last, at[hit], t[hit])
+        moment = last.astype(np.float64)
+        ends = (o, s) if back.any() else (s, o)
+        for i in np.flatnonzero(count[of] > 0) if self.timed else ():
+            moment[of[i]] = max(self._moments(last[of[i]], ends[0][i], r[i], ends[1][i]))
+        return count[of], moment[of]
+
+    def _moments(self, t: int, s: int, r: int, o: int) -> Iterator[float]:
+        """The moments of a fact of a step, as often as it was reported."""
+        for layer in self.facts:
+            ((start, end),) = zip(*layer.spans(np.zeros(1, np.int64), t, t + 1), strict=True)
+            subjects, labels, objects, moments = (column[start:end] for column in layer.columns)
+            yield from moments[(subjects == s) & (labels == r) & (objects == o)].tolist()
+
+    @cached_property
+    def _objects(self) -> dict[bytes, Layers]:
+        return {}
+
+    def objects(self, seen: Bools) -> Layers:
+        """The times of each (label, object) with an object not ``seen``; made when first used, then kept up.
+
+        Entities with higher ids than the last one seen are new, those of later too.
+        """
+        seen = seen[: np.flatnonzero(seen)[-1] + 1] if seen.any() else seen[:0]
+        key = seen.tobytes()
+        if key not in self._objects:
+            self._objects[key] = (_objects_of(self._take(_unseen(seen, self.vocab.num_entities), *EVER)),)
+        return self._objects[key]
+
+    @cached_property
+    def _totals(self) -> dict[tuple[bool, float], EventTotals]:
+        return {}
+
+    def event_statistics(
+        self, windows: Windows, window: Tensor, entity: Tensor, label: Tensor | None, gap: float, dtype: torch.dtype
+    ) -> Tensor:
+        """As the function of this name, at windows that know everything, from totals that are kept up."""
+        key = label is not None, gap
+        if key not in self._totals:
+            everyone = self._take(np.arange(self.vocab.num_entities), *EVER)
+            self._totals[key] = EventTotals(*key).add(everyone)
+        t = windows.t.index_select(0, window)
+        return self._totals[key].statistics(entity, label, t, self.vocab.num_relations, dtype)
+
+    def past_of_label(self, label: Tensor, known: Tensor) -> Past:
+        """As the function of this name, from the index."""
+        r_count = self.vocab.num_relations
+        rows, found = [], []
+        for row, (r, before) in enumerate(zip(label.tolist(), known.tolist(), strict=True)):
+            first = (2 * (r % r_count) + (r >= r_count)) * OBJECTS
+            found.append(count_before(self.objects(NOBODY), self._end(before), first, first + OBJECTS))
+            rows.append(np.full(len(found[-1][0]), row))
+        groups, count, last = (np.concatenate(part) for part in zip(*found, strict=True))
+        columns = (np.concatenate(rows), groups % OBJECTS, count, np.searchsorted(self.t, last))
+        of, o, counts, latest = (torch.from_numpy(x).to(label.device) for x in columns)
+        return Past(of, torch.zeros_like(of), o, counts, latest, torch.zeros_like(of))
+
+    def count_unseen(self, known: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """As the function of this name, from the index."""
+        n, r_count = self.vocab.num_entities, self.vocab.num_relations
+        layers, found = self.objects(seen.cpu().numpy()), []
+        for window, before in enumerate(known.tolist()):
+            group, count, _ = count_before(layers, self._end(before))
+            label, o = np.divmod(group, OBJECTS)
+            found.append((((window * n + o) * 2 + label % 2) * r_count + label // 2, count))
+        number, count = (np.concatenate(part) for part in zip(*found, strict=True))
+        order = np.argsort(number)
+        return torch.from_numpy(number[order]).to(known.device), torch.from_numpy(count[order]).to(known.device)
+
+    def _end(self, known: int) -> float:
+        """The time at which the first ``known`` snapshots have ended."""
+        return float(self.t[known - 1]) + 1 if known else -np.inf
+
+
+EVER = -np.inf, np.inf
+NOBODY = np.zeros(0, bool)
+
+
+def build_index(facts: Quadruples) -> HistoryIndex:
+    """Sort all facts once."""
+    rows, edges = _rows_of(facts), _edges_of(facts)
+    of_time = edges.key % max(len(edges.times), 1)
+    pairs = np.bincount(of_time[_starts_of_pairs(edges)], minlength=len(rows.times))
+    back, r, _ = edges.columns
+    relations = np.bincount(r[back == 0], minlength=facts.vocab.num_relations)
+    counts = np.bincount(rows.key, minlength=len(rows.times))
+    timed = facts.exact is not None
+    return HistoryIndex(facts.vocab, facts.clock, rows.times, counts, pairs, relations, (rows,), (edges,), timed)
+
+
+def _rows_of(facts: Quadruples) -> SortedRows:
+    return sort_rows(np.zeros_like(facts.t), facts.t, (facts.s, facts.r, facts.o, facts.moments), distinct=False)
+
+
+def _edges_of(facts: Quadruples) -> SortedRows:
+    back = np.repeat(np.array([0, 1], np.int8), len(facts))
+    r, o = np.tile(facts.r.astype(np.int32), 2), np.concatenate([facts.o, facts.s]).astype(np.int32)
+    return sort_rows(np.concatenate([facts.s, facts.o]), np.tile(facts.t, 2), (back, r, o), distinct=True)
+
+
+def _starts_of_pairs(edges: SortedRows) -> Bools:
+    """(E,) whether an edge is the first of its subject, time and label."""
+    back, r, _ = edges.columns
+    first = np.ones(len(edges), bool)
+    first[1:] = (np.diff(edges.key) != 0) | (back[1:] != back[:-1]) | (r[1:] != r[:-1])
+    return first
+
+
+def _unseen(seen: Bools, num_entities: int) -> Ids:
+    return np.concatenate([np.flatnonzero(~seen), np.arange(len(seen), num_entities)])
+
+
+def _objects_of(edges: tuple[Column, ...]) -> SortedRows:
+    """The other directions of edges s, t, back, r, o, whose object is s, by label and object."""
+    s, t, back, r, _ = edges
+    return sort_rows((2 * r.astype(np.int64) + (back == 0)) * OBJECTS + s, t, (), distinct=False)

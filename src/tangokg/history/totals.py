@@ -1,0 +1,121 @@
+"""All events of each group in a few numbers, to which others are added at a cost of their own number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tangokg.history.sorted_rows import Column
+from tangokg.history.statistics import NUM_STATISTICS, describe, scales
+from tangokg.quads.values import Floats, Ids
+
+LABELS = 2**32  # more than there are relations
+
+
+@dataclass(frozen=True, eq=False)
+class EventTotals:
+    """The events of every entity, or of every entity with every label, until the end of a history that grows."""
+
+    labelled: bool
+    gap: float
+    layers: tuple[Totals, ...] = ()
+
+    @property
+    def scale(self) -> Floats:
+        return scales(self.gap, torch.device("cpu")).numpy()
+
+    def add(self, edges: tuple[Column, ...]) -> EventTotals:
+        """With further edges s, t, back, r, o."""
+        s, t, back, r, _ = edges
+        group = _role(s, back.astype(np.int64), r.astype(np.int64)) if self.labelled else s
+        return replace(self, layers=add_totals(self.layers, total(group, t, self.scale), self.scale))
+
+    def statistics(
+        self, entity: Tensor, label: Tensor | None, t: Tensor, num_relations: int, dtype: torch.dtype
+    ) -> Tensor:
+        """(Y, F) at time ``t`` (Y,); zeros where nothing happened."""
+        group = entity.cpu().numpy()
+        if label is not None:
+            group = _role(group, *np.divmod(label.cpu().numpy(), num_relations))
+        wanted, of = np.unique(group, return_inverse=True)
+        found = look_up(self.layers, wanted, self.scale)
+        rows = np.flatnonzero(np.isin(wanted, found.group)[of])
+        at = np.searchsorted(found.group, group[rows])
+        columns = (found.left, found.count, found.first, found.last)
+        left, count, first, last = (torch.from_numpy(column[at]).to(t.device) for column in columns)
+        place = torch.from_numpy(rows).to(t.device)
+        scale = scales(self.gap, t.device)
+        told = describe(left.to(dtype), count, first, last, t.index_select(0, place), scale, self.gap)
+        return torch.zeros(len(group), NUM_STATISTICS, dtype=dtype, device=t.device).index_copy(0, place, told)
+
+
+def _role(entity: Ids, back: Ids, r: Ids) -> Ids:
+    """Entity and label as one number that new relations leave as it is."""
+    return (2 * entity + back) * LABELS + r
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Of each group of events: how many, when the first and the last were, what is left of all when the last was."""
+
+    group: Ids  # (G,) distinct, ascending
+    count: Ids  # (G,)
+    first: Floats  # (G,)
+    last: Floats  # (G,)
+    left: Floats  # (G, K), each event 1 at its own time, decayed with K scales
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+def total(group: Ids, t: Ids, scale: Floats) -> Totals:
+    """The totals of events; ``scale`` (K,) in the unit of ``t``."""
+    ones = Totals(group, np.ones_like(group), t.astype(float), t.astype(float), np.ones((len(group), len(scale))))
+    return _sum(ones, scale)
+
+
+def add_totals(layers: tuple[Totals, ...], new: Totals, scale: Floats) -> tuple[Totals, ...]:
+    """The layers with one more; each is less than half of the one before it: smaller neighbours are joined."""
+    while layers and len(layers[-1]) <= 2 * len(new):
+        layers, new = layers[:-1], _sum(_concatenate((layers[-1], new)), scale)
+    return (*layers, new) if len(new) else layers
+
+
+def look_up(layers: tuple[Totals, ...], group: Ids, scale: Floats) -> Totals:
+    """The totals of some groups, ascending, of those that have events."""
+    found = [Totals(group[:0], group[:0], np.zeros(0), np.zeros(0), np.zeros((0, len(scale))))]
+    for layer in layers:
+        at = np.searchsorted(layer.group, group).clip(max=len(layer) - 1)
+        rows = at[layer.group[at] == group]
+        columns = (layer.group, layer.count, layer.first, layer.last, layer.left)
+        found.append(Totals(*(column[rows] for column in columns)))
+    return _sum(_concatenate(found), scale)
+
+
+def _concatenate(parts: tuple[Totals, ...] | list[Totals]) -> Totals:
+    columns = zip(*((x.group, x.count, x.first, x.last, x.left) for x in parts), strict=True)
+    return Totals(*(np.concatenate(part) for part in columns))
+
+
+def _sum(rows: Totals, scale: Floats) -> Totals:
+    """Rows of equal groups joined."""
+    if not len(rows):
+        return rows
+    order = slice(None) if (np.diff(rows.group) >= 0).all() else np.argsort(rows.group, kind="stable")
+    group, last = rows.group[order], rows.last[order]
+    fresh = np.ones(len(group), bool)
+    fresh[1:] = group[1:] != group[:-1]
+    start = np.flatnonzero(fresh)
+    latest = np.maximum.reduceat(last, start)
+    age = latest[np.cumsum(fresh) - 1] - last
+    left = rows.left[order] * np.exp(-age[:, None] / scale)
+    return Totals(
+        group[start],
+        np.add.reduceat(rows.count[order], start),
+        np.minimum.reduceat(rows.first[order], start),
+        latest,
+        np.add.reduceat(left, start, axis=0),
+    )
