@@ -100,7 +100,7 @@ def test_every_model_is_fitted_kept_and_loaded(model: str, tmp_path: Path) -> No
         {"relation": "r0", "object": "e11"},
         {"subject": "e3", "object": "e3"},
     ):
-        assert loaded.forecast(**question, top=99) == forecaster.forecast(**question, top=99)
+        assert loaded.forecast(**question, top=99) == forecaster.forecast(**question, top=99)  # type: ignore[arg-type]
     assert loaded.evaluate().to_dict() == forecaster.evaluate().to_dict()
 
 
