@@ -12,9 +12,10 @@ import torch
 
 from conftest import N, R, dated, equal, facts_like, make_dataset, make_forecaster
 from tangokg.errors import ConfigError
-from tangokg.forecast import Forecaster
+from tangokg.forecast import Forecaster, removing, why
 from tangokg.forecast.reasons import Reasons
-from tangokg.forecast.why import BETWEEN, LEAST, OWN, PATHS, Fact, considered
+from tangokg.forecast.removing import BETWEEN, OWN, PATHS, Fact, considered
+from tangokg.forecast.why import LEAST
 from tangokg.history.pairs import PairScorer
 from tangokg.history.partners import find_partners
 from tangokg.models import MODELS
@@ -60,7 +61,12 @@ def share(forecaster: Forecaster, asked: str, one: Any, step: float, removed: se
 
 @EVERY
 @pytest.mark.parametrize("question", ASKED, ids=lambda question: "-".join(question))
-def test_a_fact_is_a_reason_by_what_the_model_loses_without_it(name: str, question: dict[str, Any]) -> None:
+def test_a_fact_is_a_reason_by_what_the_model_loses_without_it(
+    name: str, question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the facts within sight alone, where the model looks at no others, and from all of them otherwise."""
+    monkeypatch.setattr(why, "WORTH", 1.0)
+    monkeypatch.setattr(why, "EQUAL", 1e-12)
     forecaster = make_forecaster(name)
     step = float(np.unique(forecaster.facts.t)[-2])
     found = forecaster.forecast(**question, at=step + 0.5, why=2, top=3)
@@ -80,6 +86,33 @@ def test_a_fact_is_a_reason_by_what_the_model_loses_without_it(name: str, questi
             assert left < told.model_share
             assert one.before == step - fact[3]
         assert told.without == pytest.approx(share(forecaster, found.asked, answer, step, set(facts)), abs=1e-12)
+
+
+LOCAL = ["tango", "tango-tucker", "tango-distmult", "tango-authors", "frequency", "recurrence"]  # and some more
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_facts_out_of_sight_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So reasons need not the whole history."""
+    monkeypatch.setattr(removing, "LAST", 20)
+    monkeypatch.setattr(why, "WORTH", 0.7)
+    forecaster = make_forecaster(name, make_dataset(2, snapshots=60))
+    used: list[int] = []
+
+    def spy(known: Quadruples, *removed: Any) -> removing.History:
+        used.append(len(known))
+        return removing.history_without(known, *removed)
+
+    monkeypatch.setattr(why, "history_without", spy)
+    found = forecaster.forecast("e4", "r1", why=1)
+    monkeypatch.setattr(why, "WORTH", 0.0)
+    from_all = forecaster.forecast("e4", "r1", why=1)
+    assert used[1] < 0.7 * used[-1] == pytest.approx(0.7 * len(forecaster.facts)), "the whole history was used"
+    a, b = (answers.answers[0].reasons for answers in (found, from_all))
+    assert a is not None
+    assert b is not None
+    assert [ids(forecaster.facts, one) for one in a.facts] == [ids(forecaster.facts, one) for one in b.facts]
+    assert [one.without for one in a.facts] == pytest.approx([one.without for one in b.facts], abs=1e-12)
 
 
 @EVERY

@@ -133,7 +133,7 @@ class Forecaster:
         if not (number := number_of_answers(why)):
             return found
         pairs = zip(questions, found, strict=True)
-        return [explain(self.model, self.facts, q, forecast, number, self._device) for q, forecast in pairs]
+        return [explain(self.model, self.facts, self._timeline, q, forecast, number) for q, forecast in pairs]
 
     @property
     def _answering(self) -> Answering:

@@ -8,6 +8,7 @@ from typing import Any
 from tangokg.errors import harmless_line
 from tangokg.quads.showing import html_table, to_frame
 
+SHOWN = 8  # facts with a line of their own; data has all
 REST = "everything else: other facts and the model's weights"
 
 
@@ -46,9 +47,9 @@ class Reasons:
     note: str = ""  # why there are no facts
 
     def sentences(self) -> list[str]:
-        """One line for each fact, and one for the rest."""
-        lines = [f"{fact_of(one)}, {when(one, self.unit)}: {one.share:.0%}" for one in self.facts]
-        return [*map(harmless_line, lines), f"{self.note or REST}: {self.rest:.0%}"]
+        """One line for each of the strongest facts, and one for the rest."""
+        lines = [f"{fact}, {time}: {share}" if time else f"{fact}: {share}" for share, fact, time, _ in self.rows()]
+        return list(map(harmless_line, lines))
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
@@ -65,8 +66,11 @@ class Reasons:
         return frame
 
     def rows(self) -> list[list[str]]:
-        """Cells for a table: share, fact, when, the model's share without it."""
-        cells = [[f"{x.share:.0%}", fact_of(x), when(x, self.unit), f"{x.without:.1%}"] for x in self.facts]
+        """Cells for a table: share, fact, when, the model's share without it; weak facts share a row."""
+        first, weak = self.facts[:SHOWN], self.facts[SHOWN:]
+        cells = [[f"{x.share:.0%}", fact_of(x), when(x, self.unit), f"{x.without:.1%}"] for x in first]
+        if weak:
+            cells.append([f"{sum(x.share for x in weak):.0%}", f"{len(weak)} more facts", "", ""])
         return [*cells, [f"{self.rest:.0%}", self.note or REST, "", f"{self.without:.1%}"]]
 
     @property

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tangokg.errors import ConfigError
 from tangokg.forecast.answers import Answer, Forecast
 from tangokg.forecast.questions import Question
 from tangokg.forecast.reasons import Reason, Reasons
+from tangokg.forecast.removing import Fact, History, considered, history_without, rows_of, within_sight
 from tangokg.models import Model
 from tangokg.quads.values import Quadruples, in_time_order
-from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
 ANSWERS = 3  # whose reasons are given where nobody says how many
-BETWEEN, OWN, PATHS = 20, 10, 5  # the last facts of both, of the subject, and the last paths of two between them
+WORTH = 0.5  # of all facts: fewer are worth to be looked at alone
+EQUAL = 1e-5  # of a share: how near it must come to that from all facts
+NONE = "no earlier fact alone raised it"
 LEAST = 1e-4  # a fact that changes a share by less of it is none of its reasons
-
-Fact = tuple[int, int, int, int]  # s, r, o, t
 
 
 def number_of_answers(why: bool | int) -> int:
@@ -34,55 +34,13 @@ def number_of_answers(why: bool | int) -> int:
 
 
 def explain(
-    model: Model, facts: Quadruples, question: Question, forecast: Forecast, number: int, device: torch.device
+    model: Model, facts: Quadruples, timeline: Timeline, question: Question, forecast: Forecast, number: int
 ) -> Forecast:
-    """The forecast with reasons for its first answers."""
+    """The forecast with reasons for its first answers; ``timeline`` has the facts, on the device of the model."""
     first = forecast.answers[:number]
-    found = Explaining(model, facts, question, device).reasons([*first])
+    found = Explaining(model, facts, timeline, question).reasons(first)
     told = [replace(answer, reasons=one) for answer, one in zip(first, found, strict=True)]
     return replace(forecast, answers=(*told, *forecast.answers[number:]))
-
-
-def considered(known: Quadruples, a: int, b: int) -> list[Fact]:
-    """The facts that may speak for b as the answer of a; ``known`` are in the order of time.
-
-    They are the last facts between the two in either direction, the last facts of a, and both facts of the last paths
-    a - x - b, a path being as old as the older of its facts.
-    """
-    ends = (known.s == a) | (known.o == a), (known.s == b) | (known.o == b)
-    between = ((known.s == a) & (known.o == b)) | ((known.s == b) & (known.o == a))
-    rows = [np.flatnonzero(between)[-BETWEEN:], np.flatnonzero(ends[0])[-OWN:]]
-    last = [_last_with(known, end, own) for end, own in zip((a, b), ends, strict=True)]
-    common = [x for x in last[0].keys() & last[1].keys() if x not in (a, b)]
-    common.sort(key=lambda x: min(last[0][x], last[1][x]), reverse=True)
-    rows.append(np.array([side[x] for x in common[:PATHS] for side in last], dtype=np.int64))
-    columns = (column[np.concatenate(rows)].tolist() for column in (known.s, known.r, known.o, known.t))
-    return list(dict.fromkeys(zip(*columns, strict=True)))
-
-
-def _last_with(known: Quadruples, end: int, own: NDArray[np.bool_]) -> dict[int, int]:
-    """Entity -> the row of its last fact with ``end``; ``own`` are the facts of ``end``."""
-    rows = np.flatnonzero(own)
-    other = np.where(known.s[rows] == end, known.o[rows], known.s[rows])
-    return dict(zip(other.tolist(), rows.tolist(), strict=True))  # the later replaces the earlier
-
-
-def history_without(known: Quadruples, removed: Iterable[Fact] = ()) -> tuple[Timeline, int]:
-    """The history as if some facts had never happened, and how many of its snapshots are known.
-
-    All recomputation goes through here. Where no fact is left, nothing is known of the whole history.
-    """
-    gone = np.zeros(len(known), dtype=bool)
-    for fact in removed:
-        gone |= _rows_of(known, fact)
-    timeline = build_timeline(known if gone.all() or not gone.any() else known.select(~gone))
-    return timeline, 0 if gone.all() else len(timeline)
-
-
-def _rows_of(known: Quadruples, fact: Fact) -> NDArray[np.bool_]:
-    s, r, o, t = fact
-    rows: NDArray[np.bool_] = (known.s == s) & (known.r == r) & (known.o == o) & (known.t == t)
-    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,34 +49,57 @@ class Explaining:
 
     model: Model
     facts: Quadruples
+    timeline: Timeline
     question: Question
-    device: torch.device
 
-    def reasons(self, answers: list[Answer]) -> list[Reasons]:
-        """Of each answer; what is computed without a fact is computed once for all of them."""
-        known = in_time_order(self.facts.before(self.question.step))
+    def reasons(self, answers: Sequence[Answer]) -> list[Reasons]:
+        """Of each answer; what the model says without a fact is computed once for all of them."""
         asked = [self._asked(answer) for answer in answers]
         queries = torch.tensor(asked).reshape(-1, 3)
-        whole = history_without(known)
+        whole = self.timeline, self.timeline.before(self.question.step)
         share = self.shares(whole, queries).tolist()
         if not self.model.looks_back:
             note = "the model does not look at earlier facts; it answers from its weights"
             return [self._put(answer, p, [], p, note) for answer, p in zip(answers, share, strict=True)]
+        known = in_time_order(self.facts.before(self.question.step))
         facts = [considered(known, a, b) for a, _, b in asked]
-        left: dict[Fact, dict[int, float]] = {}  # fact -> answer -> the share without it
-        for fact in dict.fromkeys(fact for own in facts for fact in own):
-            rows = [i for i, own in enumerate(facts) if fact in own]
-            found = self.shares(history_without(known, [fact]), queries[rows]).tolist()
-            left[fact] = dict(zip(rows, found, strict=True))
+        known = self._near(known, facts, queries, share)
+        left = self._left(known, facts, queries)
         told = []
         for i, answer in enumerate(answers):
-            raising = {fact: left[fact][i] for fact in facts[i] if share[i] - left[fact][i] > LEAST * share[i]}
-            rest = share[i]
-            if raising:
-                rest = float(self.shares(history_without(known, raising), queries[i : i + 1])[0])
-            exact = self.terms(whole, queries[i]) if raising else {}
-            told.append(self._tell(known, answer, share[i], raising, rest, exact))
+            raising = {fact: p for fact, p in left[i].items() if share[i] - p > LEAST * share[i]}
+            if not raising:
+                told.append(self._put(answer, share[i], [], share[i], NONE))
+                continue
+            rest = float(self.shares(self._without(known, raising), queries[i : i + 1])[0])
+            told.append(self._tell(known, answer, share[i], raising, rest, self.terms(whole, queries[i])))
         return told
+
+    def _near(self, known: Quadruples, facts: list[list[Fact]], queries: Tensor, share: list[float]) -> Quadruples:
+        """The facts within sight where they give the shares that all facts give: the model looks at nothing else."""
+        every = [fact for own in facts for fact in own]
+        history = getattr(getattr(self.model, "settings", None), "history", 0)
+        seen = getattr(self.model, "seen", torch.ones(known.vocab.num_entities, dtype=torch.bool)).cpu().numpy()
+        near = within_sight(known, queries[:, 0].tolist(), every, history, seen)
+        if len(near) > WORTH * len(known):
+            return known
+        same = np.allclose(self.shares(self._without(near), queries), share, rtol=EQUAL, atol=0)
+        return near if same else known
+
+    def _left(self, known: Quadruples, facts: list[list[Fact]], queries: Tensor) -> list[dict[Fact, float]]:
+        """Of each answer: fact -> the share without it."""
+        left: list[dict[Fact, float]] = [{} for _ in facts]
+        for fact in dict.fromkeys(fact for own in facts for fact in own):
+            if rows_of(known, fact).any():  # else it is out of sight
+                rows = [i for i, own in enumerate(facts) if fact in own]
+                found = self.shares(self._without(known, [fact]), queries[rows]).tolist()
+                for i, p in zip(rows, found, strict=True):
+                    left[i][fact] = p
+        return left
+
+    def _without(self, known: Quadruples, removed: Iterable[Fact] = ()) -> History:
+        timeline, number = history_without(known, removed)
+        return timeline.to(self.timeline.t.device), number
 
     def _asked(self, answer: Answer) -> tuple[int, int, int]:
         """The query (s, label) whose object the answer is; an asked subject is the object of the reciprocal query."""
@@ -126,33 +107,33 @@ class Explaining:
         s, r, o = vocab.entity_id(answer.subject), vocab.relation_id(answer.relation), vocab.entity_id(answer.object)
         return (o, r + vocab.num_relations, s) if self.question.asked == "subject" else (s, r, o)
 
-    def shares(self, history: tuple[Timeline, int], asked: Tensor) -> Tensor:
+    def shares(self, history: History, asked: Tensor) -> Tensor:
         """(M,) what the model gives to each (s, label, o) among all objects, from this history."""
-        s, r, o = asked.to(self.device).T
+        s, r, o = asked.to(self.timeline.t.device).T
         with torch.inference_mode():
-            encoded = self._encode(*history)
-            p = self.model.probabilities(self.model.score(encoded, Queries(torch.zeros_like(s), s, r, s)))
+            scores = self.model.score(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
+            p = self.model.probabilities(scores)
         return p.gather(1, o[:, None])[:, 0].double().cpu()
 
-    def terms(self, history: tuple[Timeline, int], asked: Tensor) -> dict[Fact, float]:
+    def terms(self, history: History, asked: Tensor) -> dict[Fact, float]:
         """What each fact adds to the score of one (s, label, o), where the model says so."""
-        timeline, (s, r, o) = history[0].to(self.device), asked.to(self.device)[:, None]
+        timeline, (s, r, o) = history[0], asked.to(self.timeline.t.device)[:, None]
         with torch.inference_mode():
-            found = self.model.terms(self._encode(timeline, history[1]), Queries(torch.zeros_like(s), s, r, s))
+            found = self.model.terms(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
         if found is None:
             return {}
         own = found.edge[found.o == o]
-        back, count = timeline.r[own] >= timeline.num_relations, timeline.num_relations
-        ends = torch.where(back, timeline.o[own], timeline.s[own]), torch.where(back, timeline.s[own], timeline.o[own])
-        step = timeline.t[torch.searchsorted(timeline.offset, own, right=True) - 1]
-        columns = [ends[0], timeline.r[own] % count, ends[1], step.long()]
-        facts = zip(*(column.tolist() for column in columns), strict=True)
-        return dict(zip(facts, found.value[found.o == o].tolist(), strict=True))
+        label, ends = timeline.r[own], (timeline.s[own], timeline.o[own])
+        back = label >= timeline.num_relations
+        s, o = torch.where(back, ends[1], ends[0]), torch.where(back, ends[0], ends[1])
+        step = timeline.t[torch.searchsorted(timeline.offset, own, right=True) - 1].long()
+        facts = zip(*(column.tolist() for column in (s, label % timeline.num_relations, o, step)), strict=True)
+        return dict(zip(facts, found.value[found.o == asked[2]].tolist(), strict=True))
 
-    def _encode(self, timeline: Timeline, known: int) -> object:
-        step = torch.tensor([self.question.step], dtype=torch.float64, device=self.device)
-        windows = Windows(torch.tensor([known], device=self.device), step)
-        return self.model.encode(timeline.to(self.device), windows)
+    def _encode(self, history: History) -> object:
+        timeline, known = history
+        step = torch.tensor([self.question.step], dtype=torch.float64, device=timeline.t.device)
+        return self.model.encode(timeline, Windows(torch.tensor([known], device=timeline.t.device), step))
 
     def _tell(
         self,
@@ -164,13 +145,13 @@ class Explaining:
         exact: dict[Fact, float],
     ) -> Reasons:
         """Drops as shares, and ids as names; facts that lower the answer when they go together raise nothing."""
-        if not raising or rest >= share:
-            return self._put(answer, share, [], share, "no earlier fact alone raised it")
+        if rest >= share:
+            return self._put(answer, share, [], share, NONE)
         explained, total = 1 - rest / share, sum(share - left for left in raising.values())
         vocab, clock = known.vocab, known.clock
         found = []
         for (s, r, o, t), left in sorted(raising.items(), key=lambda one: one[1]):
-            moment = float(known.moments[_rows_of(known, (s, r, o, t))].max())
+            moment = float(known.moments[rows_of(known, (s, r, o, t))].max())
             names = vocab.entities[s], vocab.relations[r], vocab.entities[o], clock.format(moment)
             part = explained * (share - left) / total
             found.append(Reason(*names, self.question.until - t, part, left, exact.get((s, r, o, t))))
