@@ -8,7 +8,7 @@ from typing import Any
 from tangokg.errors import harmless_line
 from tangokg.quads.showing import html_table, to_frame
 
-SHOWN = 8  # facts with a line of their own; data has all
+SHOWN, WEAK = 8, 0.005  # facts with a line of their own at most, and the least share of one; data has all
 REST = "everything else: other facts and the model's weights"
 
 
@@ -67,15 +67,18 @@ class Reasons:
 
     def rows(self) -> list[list[str]]:
         """Cells for a table: share, fact, when, the model's share without it; weak facts share a row."""
-        first, weak = self.facts[:SHOWN], self.facts[SHOWN:]
+        strong = sum(one.share >= WEAK for one in self.facts[:SHOWN])  # the strongest come first
+        first, weak = self.facts[:strong], self.facts[strong:]
         cells = [[f"{x.share:.0%}", fact_of(x), when(x, self.unit), f"{x.without:.1%}"] for x in first]
         if weak:
-            cells.append([f"{sum(x.share for x in weak):.0%}", f"{len(weak)} more facts", "", ""])
+            many = "1 weaker fact" if len(weak) == 1 else f"{len(weak)} weaker facts"
+            cells.append([f"{sum(x.share for x in weak):.0%}", many, "", ""])
         return [*cells, [f"{self.rest:.0%}", self.note or REST, "", f"{self.without:.1%}"]]
 
     @property
     def title(self) -> str:
-        return f"Why ({self.subject}, {self.relation}, {self.object}): the model's share is {self.model_share:.1%}"
+        fact = f"({self.subject}, {self.relation}, {self.object})"
+        return f"Why {fact}: the model's own share, not calibrated, is {self.model_share:.1%}"
 
     def _repr_html_(self) -> str:
         return html_table(self.title, HEADINGS, self.rows(), left=3)

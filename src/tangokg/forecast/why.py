@@ -1,4 +1,4 @@
-"""Which earlier facts raised an answer: each is taken out of the history alone, and the model is asked again."""
+"""Which earlier facts raised an answer: the model is asked again without each of them (docs/maths.md, row M57)."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class PairScorer(nn.Module):
         return rows, gelu(token) * there[..., None]
 
     def terms(self, partners: Partners, gap: float) -> Terms:
-        r"""What each of the last events of a pair adds to K, exactly: :math:`u_r \cdot \mathrm{gelu}(..)`."""
+        """What each of the last events of a pair adds to K, exactly (docs/maths.md, row M58)."""
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
         at, vectors = self.events(met, partners)
         query, z, _ = partners.pairs()  # (P,), (P,)
