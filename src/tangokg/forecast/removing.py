@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -71,14 +70,22 @@ def within_sight(
     own = np.isin(known.s, subjects) | np.isin(known.o, subjects)
     met = np.unique(np.concatenate([known.s[own], known.o[own]]))
     keep = own | _last_of(known, met)
-    times, sizes = np.unique(known.t, return_counts=True)
-    size = dict(zip(times.tolist(), sizes.tolist(), strict=True))
-    empty = sum(count >= size[t] for t, count in Counter(t for *_, t in set(facts)).items())
     if history:
-        keep |= known.t >= times[-min(len(times), history + 1 + empty)]
+        times = np.unique(known.t)
+        keep |= known.t >= times[-min(len(times), history + 1 + _emptied(known, facts))]
     new = np.ones(known.vocab.num_entities, dtype=bool)
     new[: len(seen)] = ~seen
     return known.select(keep | new[known.s] | new[known.o])
+
+
+def _emptied(known: Quadruples, facts: Sequence[Fact]) -> int:
+    """How many snapshots have no further facts than these."""
+    number = 0
+    for t in {t for *_, t in facts}:
+        rows = slice(*(int(np.searchsorted(known.t, t, side)) for side in ("left", "right")))
+        own = zip(known.s[rows].tolist(), known.r[rows].tolist(), known.o[rows].tolist(), strict=True)
+        number += {fact[:3] for fact in facts if fact[3] == t} >= set(own)
+    return number
 
 
 def _last_of(known: Quadruples, entities: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +20,7 @@ from tangokg.snapshots.windows import Queries, Windows
 
 ANSWERS = 3  # whose reasons are given where nobody says how many
 WORTH = 0.5  # of all facts: fewer are worth to be looked at alone
-EQUAL = 1e-5  # of a share: how near it must come to that from all facts
+EQUAL = 1e-4  # how near scores must come to those from all facts
 NONE = "no earlier fact alone raised it"
 LEAST = 1e-4  # a fact that changes a share by less of it is none of its reasons
 
@@ -38,6 +37,8 @@ def explain(
 ) -> Forecast:
     """The forecast with reasons for its first answers; ``timeline`` has the facts, on the device of the model."""
     first = forecast.answers[:number]
+    if not first:
+        return forecast
     found = Explaining(model, facts, timeline, question).reasons(first)
     told = [replace(answer, reasons=one) for answer, one in zip(first, found, strict=True)]
     return replace(forecast, answers=(*told, *forecast.answers[number:]))
@@ -55,36 +56,39 @@ class Explaining:
     def reasons(self, answers: Sequence[Answer]) -> list[Reasons]:
         """Of each answer; what the model says without a fact is computed once for all of them."""
         asked = [self._asked(answer) for answer in answers]
-        queries = torch.tensor(asked).reshape(-1, 3)
+        queries = torch.tensor(asked, device=self.timeline.t.device)  # (M, 3)
         whole = self.timeline, self.timeline.before(self.question.step)
-        share = self.shares(whole, queries).tolist()
+        scores = self.scores(whole, queries)
         if not self.model.looks_back:
+            share = self._of(scores, queries)
             note = "the model does not look at earlier facts; it answers from its weights"
             return [self._put(answer, p, [], p, note) for answer, p in zip(answers, share, strict=True)]
         known = in_time_order(self.facts.before(self.question.step))
         facts = [considered(known, a, b) for a, _, b in asked]
-        known = self._near(known, facts, queries, share)
-        left = self._left(known, facts, queries)
+        known, scores = self._near(known, facts, queries, scores)
+        share, left = self._of(scores, queries), self._left(known, facts, queries)
         told = []
         for i, answer in enumerate(answers):
             raising = {fact: p for fact, p in left[i].items() if share[i] - p > LEAST * share[i]}
             if not raising:
                 told.append(self._put(answer, share[i], [], share[i], NONE))
                 continue
-            rest = float(self.shares(self._without(known, raising), queries[i : i + 1])[0])
+            rest = self.shares(self._without(known, raising), queries[i : i + 1])[0]
             told.append(self._tell(known, answer, share[i], raising, rest, self.terms(whole, queries[i])))
         return told
 
-    def _near(self, known: Quadruples, facts: list[list[Fact]], queries: Tensor, share: list[float]) -> Quadruples:
-        """The facts within sight where they give the shares that all facts give: the model looks at nothing else."""
+    def _near(
+        self, known: Quadruples, facts: list[list[Fact]], queries: Tensor, scores: Tensor
+    ) -> tuple[Quadruples, Tensor]:
+        """The facts within sight, where they give every candidate its score: the model looks at nothing else."""
         every = [fact for own in facts for fact in own]
         history = getattr(getattr(self.model, "settings", None), "history", 0)
         seen = getattr(self.model, "seen", torch.ones(known.vocab.num_entities, dtype=torch.bool)).cpu().numpy()
         near = within_sight(known, queries[:, 0].tolist(), every, history, seen)
         if len(near) > WORTH * len(known):
-            return known
-        same = np.allclose(self.shares(self._without(near), queries), share, rtol=EQUAL, atol=0)
-        return near if same else known
+            return known, scores
+        local = self.scores(self._without(near), queries)
+        return (near, local) if torch.allclose(local, scores, rtol=EQUAL, atol=EQUAL) else (known, scores)
 
     def _left(self, known: Quadruples, facts: list[list[Fact]], queries: Tensor) -> list[dict[Fact, float]]:
         """Of each answer: fact -> the share without it."""
@@ -92,7 +96,7 @@ class Explaining:
         for fact in dict.fromkeys(fact for own in facts for fact in own):
             if rows_of(known, fact).any():  # else it is out of sight
                 rows = [i for i, own in enumerate(facts) if fact in own]
-                found = self.shares(self._without(known, [fact]), queries[rows]).tolist()
+                found = self.shares(self._without(known, [fact]), queries[rows])
                 for i, p in zip(rows, found, strict=True):
                     left[i][fact] = p
         return left
@@ -107,28 +111,35 @@ class Explaining:
         s, r, o = vocab.entity_id(answer.subject), vocab.relation_id(answer.relation), vocab.entity_id(answer.object)
         return (o, r + vocab.num_relations, s) if self.question.asked == "subject" else (s, r, o)
 
-    def shares(self, history: History, asked: Tensor) -> Tensor:
-        """(M,) what the model gives to each (s, label, o) among all objects, from this history."""
-        s, r, o = asked.to(self.timeline.t.device).T
-        with torch.inference_mode():
-            scores = self.model.score(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
-            p = self.model.probabilities(scores)
-        return p.gather(1, o[:, None])[:, 0].double().cpu()
+    def shares(self, history: History, queries: Tensor) -> list[float]:
+        """What the model gives to each (s, label, o) among all objects, from this history."""
+        return self._of(self.scores(history, queries), queries)
 
-    def terms(self, history: History, asked: Tensor) -> dict[Fact, float]:
+    def scores(self, history: History, queries: Tensor) -> Tensor:
+        """Scores (M, N) of all objects for each (s, label, o)."""
+        s, r, _ = queries.T
+        with torch.inference_mode():
+            return self.model.score(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
+
+    def _of(self, scores: Tensor, queries: Tensor) -> list[float]:
+        p = self.model.probabilities(scores).gather(1, queries[:, 2:])[:, 0].double()
+        return [float(share) for share in p.tolist()]
+
+    def terms(self, history: History, query: Tensor) -> dict[Fact, float]:
         """What each fact adds to the score of one (s, label, o), where the model says so."""
-        timeline, (s, r, o) = history[0], asked.to(self.timeline.t.device)[:, None]
+        timeline, (s, r, o) = history[0], query[:, None]
         with torch.inference_mode():
             found = self.model.terms(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
         if found is None:
             return {}
-        own = found.edge[found.o == o]
+        mine = found.o == o
+        own = found.edge[mine]
         label, ends = timeline.r[own], (timeline.s[own], timeline.o[own])
         back = label >= timeline.num_relations
         s, o = torch.where(back, ends[1], ends[0]), torch.where(back, ends[0], ends[1])
         step = timeline.t[torch.searchsorted(timeline.offset, own, right=True) - 1].long()
         facts = zip(*(column.tolist() for column in (s, label % timeline.num_relations, o, step)), strict=True)
-        return dict(zip(facts, found.value[found.o == asked[2]].tolist(), strict=True))
+        return dict(zip(facts, found.value[mine].tolist(), strict=True))
 
     def _encode(self, history: History) -> object:
         timeline, known = history
