@@ -127,7 +127,7 @@ def test_why_gives_the_earlier_facts(run: Path, tmp_path: Path, capsys: pytest.C
     assert all("reasons" not in answer for answer in printed(capsys, *words)["answers"])
     assert main([*words, "--why"]) == 0
     text = capsys.readouterr().out
-    first = next(one for one in told if one["facts"])["facts"][0]
+    first = max((fact for one in told for fact in one["facts"]), key=lambda fact: fact["share"])
     assert f"{first['subject']} {first['relation']} {first['object']}" in text  # "Ann [red]": no markup
     assert f"{first['time']} ({first['before']:g} day" in text
     questions, answers = tmp_path / "questions.csv", tmp_path / "answers.csv"
