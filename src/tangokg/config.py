@@ -101,12 +101,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 def to_toml(tables: Mapping[str, Any]) -> str:
     """Plain values first, then one ``[table]`` for each mapping; None is left out, as TOML has no such value.
 
-    A table inside a table, such as ``[settings.decoding]``, is left out where it is empty.
+    A table may hold tables, such as ``[settings.decoding]``.
     """
     lines = [f"{key} = {_literal(value)}" for key, value in _plain(tables)]
     for name, table in tables.items():
         if isinstance(table, Mapping):
-            inner = {f"{name}.{key}": value for key, value in table.items() if isinstance(value, Mapping) and value}
+            inner = {f"{name}.{key}": value for key, value in table.items() if isinstance(value, Mapping)}
             for place, values in ({name: table} | inner).items():
                 lines += ["", f"[{place}]", *(f"{key} = {_literal(value)}" for key, value in _plain(values))]
     return "\n".join(lines) + "\n"

@@ -106,8 +106,9 @@ class RunConfig:
     seed: int = 0
 
     def to_tables(self) -> dict[str, Any]:
-        """Plain values for TOML and JSON."""
-        own = {"settings": asdict(self.settings)} if fields(self.settings) else {}
+        """Plain values for TOML and JSON; an empty table says nothing."""
+        values = {key: value for key, value in asdict(self.settings).items() if value != {}}
+        own = {"settings": values} if values else {}
         return {"schema": SCHEMA, "model": self.model, "seed": self.seed, **own, "train": asdict(self.train)}
 
 
