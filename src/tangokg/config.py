@@ -16,6 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from tangokg.errors import ConfigError, nearest, offer
 
 S = TypeVar("S")
+TABLES = ("settings", "train")  # of a config, whose keys are known without them
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -44,6 +45,8 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     for option in options:
         if option is type(None) and (value is None or value == "none"):
             return None
+        if get_origin(option) is Mapping and isinstance(value, Mapping):  # a table, checked by those who hold it
+            return dict(value)
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
             if abs(value) <= sys.float_info.max:  # neither infinite nor nan, nor a whole number beyond all floats
                 return float(value)
@@ -51,7 +54,8 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
             return value
         elif option is str and isinstance(value, date):  # as TOML has them without quotes
             return value.isoformat()
-    names = " or ".join("none" if option is type(None) else option.__name__ for option in options)
+    words = {type(None): "none"} | {option: "a table" for option in options if get_origin(option) is Mapping}
+    names = " or ".join(words.get(option) or option.__name__ for option in options)
     raise ConfigError(f"{where} must be {names}, found {value!r}.")
 
 
@@ -76,6 +80,14 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
+def split_key(key: str) -> tuple[str, str, str]:
+    """``train.epochs`` -> train, epochs, nothing; ``decoding.channels`` -> nothing, decoding, channels."""
+    table, _, rest = key.partition(".")
+    table, rest = (table, rest) if table in TABLES and rest else ("", key)
+    name, _, part = rest.partition(".")
+    return table, name, part
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; a file that is none is an error with its line."""
     try:
@@ -87,11 +99,16 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def to_toml(tables: Mapping[str, Any]) -> str:
-    """Plain values first, then one ``[table]`` for each mapping; None is left out, as TOML has no such value."""
+    """Plain values first, then one ``[table]`` for each mapping; None is left out, as TOML has no such value.
+
+    A table may hold tables, such as ``[settings.decoding]``.
+    """
     lines = [f"{key} = {_literal(value)}" for key, value in _plain(tables)]
     for name, table in tables.items():
         if isinstance(table, Mapping):
-            lines += ["", f"[{name}]", *(f"{key} = {_literal(value)}" for key, value in _plain(table))]
+            inner = {f"{name}.{key}": value for key, value in table.items() if isinstance(value, Mapping)}
+            for place, values in ({name: table} | inner).items():
+                lines += ["", f"[{place}]", *(f"{key} = {_literal(value)}" for key, value in _plain(values))]
     return "\n".join(lines) + "\n"
 
 

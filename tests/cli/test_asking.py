@@ -114,3 +114,35 @@ def test_a_finished_run_can_be_resumed_without_its_data(run: Path, capsys: pytes
     counted = found.pop("frequency")
     assert found == json.loads((run / "metrics.json").read_text())
     assert set(counted) == {"valid", "test"}
+
+
+def test_why_gives_the_earlier_facts(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["forecast", str(run), "Ann [red]", "visits", "--at", "2024-02-01"]
+    found = printed(capsys, *words, "--why")
+    assert ["reasons" in answer for answer in found["answers"][:4]] == [True, True, True, False]
+    told = [answer["reasons"] for answer in found["answers"][:3]]
+    assert any(one["facts"] for one in told)
+    assert all(one["rest"] + sum(fact["share"] for fact in one["facts"]) == pytest.approx(1) for one in told)
+    assert all(fact["time"] < "2024-02-01" for one in told for fact in one["facts"])
+    assert all("reasons" not in answer for answer in printed(capsys, *words)["answers"])
+    assert main([*words, "--why"]) == 0
+    text = capsys.readouterr().out
+    first = max((fact for one in told for fact in one["facts"]), key=lambda fact: fact["share"])
+    assert f"{first['subject']} {first['relation']} {first['object']}" in text  # "Ann [red]": no markup
+    assert f"{first['time']} ({first['before']:g} day" in text
+    questions, answers = tmp_path / "questions.csv", tmp_path / "answers.csv"
+    questions.write_text("subject,relation,time\nAnn [red],visits,2024-02-01\n")
+    asked = ["forecast", str(run), "--queries", str(questions), "--why"]
+    assert [row["reasons"] for row in printed(capsys, *asked)[:3]] == told
+    assert main([*asked, "--out", str(answers)]) == 0
+    rows = pa.csv.read_csv(answers).to_pylist()
+    assert json.loads(rows[0]["reasons"]) == told[0]
+
+
+def test_names_in_reasons_steer_no_terminal(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = tmp_path / "more.csv"
+    more.write_text("subject,relation,object,time\nAnn [red],visits,\x1b[31mEve\x1b[0m,2024-01-30\n")
+    words = ["forecast", str(run), "Ann [red]", "visits", "--observe", str(more), "--at", "2024-01-31", "--why"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text

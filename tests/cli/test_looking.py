@@ -14,6 +14,7 @@ from cli_runs import printed, write_events
 from cli_runs import run as run  # a fixture
 from conftest import make_dataset
 from tangokg.cli import main
+from tangokg.decode import make_decoding
 from tangokg.forecast import fit
 from tangokg.models import MODELS
 from tangokg.train import Interrupted, make_config
@@ -33,7 +34,10 @@ def test_models_are_listed_and_settings_of_each(capsys: pytest.CaptureFixture[st
     for name, recipe in MODELS.items():
         found = printed(capsys, "models", name)
         own = {row["setting"]: row["default"] for row in found["settings"] if row["table"] == "model"}
-        assert own == asdict(recipe.settings)
+        expected = asdict(recipe.settings)
+        if expected.pop("decoding", None) is not None:
+            expected |= {f"decoding.{key}": value for key, value in asdict(make_decoding(recipe.settings)).items()}
+        assert own == expected
         train = {row["setting"]: row["default"] for row in found["settings"] if row["table"] == "training"}
         assert train == asdict(make_config(name).train)
     assert main(["models"]) == 0

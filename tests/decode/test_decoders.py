@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from conftest import equal
-from tangokg.decode import DECODERS, ConvTransE, TuckER
+from tangokg.decode import DECODERS, ConvE, ConvTransE, ConvTransEDecoding, Decoder, TuckER
 from tangokg.decode.decoders import _in_blocks, _one_by_one, grouped_product
+from tangokg.errors import ConfigError
 
 D, B, LABELS = 5, 17, 6
 
@@ -26,17 +29,44 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
     return h_s, h_rel, torch.randint(1, LABELS, (B,), generator=generator(3))  # the first label is not asked
 
 
+def make(name: str, **settings: Any) -> Decoder:
+    """A decoder with some settings of its own."""
+    decoder = DECODERS[name]
+    return decoder(decoder.settings(**settings), D, generator()).double()
+
+
 def convolved(decoder: ConvTransE, h_s: Tensor, h_r: Tensor) -> Tensor:
     """ConvTransE's query vector (D,), one kernel entry after the other."""
-    maps = torch.zeros(decoder.CHANNELS, D, dtype=torch.float64)
+    maps = torch.zeros(len(decoder.kernel), D, dtype=torch.float64)
     for d in range(D):
         for i, x in enumerate((h_s, h_r)):
-            for k in (-1, 0, 1):
+            for k in range(-(decoder.kernel.shape[2] // 2), decoder.kernel.shape[2] // 2 + 1):
                 if 0 <= d + k < D:
-                    maps[:, d] += decoder.kernel[:, i, k + 1] * x[d + k]
+                    maps[:, d] += decoder.kernel[:, i, k + decoder.kernel.shape[2] // 2] * x[d + k]
     out = torch.relu(maps).flatten() @ decoder.linear
     out = (out - out.mean()) / (out.var(unbiased=False) + decoder.norm.eps) ** 0.5
     return torch.relu(out * decoder.norm.weight + decoder.norm.bias)
+
+
+def norm(x: Tensor, layer: torch.nn.Module) -> Tensor:
+    """A batch normalisation in evaluation mode, of features in the first dimension or in the last."""
+    shape = (-1, *[1] * (x.dim() - 1)) if x.dim() == 3 else (-1,)
+    own: dict[str, Tensor] = {name: value.view(shape) for name, value in layer.state_dict().items() if value.dim()}
+    scale = own["weight"] / (own["running_var"] + 1e-5) ** 0.5
+    return (x - own["running_mean"]) * scale + own["bias"]
+
+
+def of_image(decoder: ConvE, h_s: Tensor, h_r: Tensor) -> Tensor:
+    """ConvE's query vector (D,), one window of the image after the other."""
+    image = norm(torch.stack([h_s, h_r], 1).view(1, *decoder.image), decoder.norm_image)[0]
+    height, width = decoder.kernels.shape[2:]
+    windows = [
+        [image[i : i + height, j : j + width] for j in range(decoder.image[1] - width + 1)]
+        for i in range(decoder.image[0] - height + 1)
+    ]
+    maps = torch.stack([torch.stack([(w * k[0]).sum() for row in windows for w in row]) for k in decoder.kernels])
+    maps = torch.relu(norm(maps[..., None], decoder.norm_maps))
+    return torch.relu(norm(decoder.projection @ maps.flatten() + decoder.shift, decoder.norm_query))
 
 
 def formula(name: str, decoder: torch.nn.Module, h_s: Tensor, h_rel: Tensor, r: Tensor) -> Tensor:
@@ -45,13 +75,9 @@ def formula(name: str, decoder: torch.nn.Module, h_s: Tensor, h_rel: Tensor, r: 
         return torch.stack([h_s[b] * h_rel[r[b]] for b in range(len(r))])
     if isinstance(decoder, ConvTransE):
         return torch.stack([convolved(decoder, h_s[b], h_rel[r[b]]) for b in range(len(r))])
+    if isinstance(decoder, ConvE):
+        return torch.stack([of_image(decoder, h_s[b], h_rel[r[b]]) for b in range(len(r))])
     assert isinstance(decoder, TuckER)
-
-    def norm(x: Tensor, layer: torch.nn.BatchNorm1d) -> Tensor:
-        assert layer.running_mean is not None
-        assert layer.running_var is not None
-        return (x - layer.running_mean) / (layer.running_var + layer.eps) ** 0.5 * layer.weight + layer.bias
-
     core = decoder.core.view(D, D, D)  # relation, subject, object
     x = norm(h_s, decoder.norm_in)
     rows = [sum(h_rel[r[b], j] * x[b, i] * core[j, i] for i in range(D) for j in range(D)) for b in range(len(r))]
@@ -60,7 +86,7 @@ def formula(name: str, decoder: torch.nn.Module, h_s: Tensor, h_rel: Tensor, r: 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_the_formula_one_query_at_a_time(name: str) -> None:
-    decoder = DECODERS[name](D, 0.4, generator()).double()
+    decoder = make(name, dropout=0.4)
     h_s, h_rel, r = inputs()
     for _ in range(3):
         decoder(h_s, h_rel, r, generator())  # moves the running means
@@ -70,18 +96,65 @@ def test_the_formula_one_query_at_a_time(name: str) -> None:
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_dropout_needs_a_generator_and_is_made_by_it(name: str) -> None:
-    decoder = DECODERS[name](D, 0.4, generator()).double()
-    same = DECODERS[name](D, 0.4, generator()).double()
-    plain = DECODERS[name](D, 0.0, generator()).double()
+    decoder = make(name, dropout=0.4)
+    same = make(name, dropout=0.4)
+    plain = make(name)
     h_s, h_rel, r = inputs()
     assert torch.equal(decoder(h_s, h_rel, r), plain(h_s, h_rel, r))
     assert torch.equal(decoder(h_s, h_rel, r, generator(4)), same(h_s, h_rel, r, generator(4)))
     assert not torch.equal(decoder(h_s, h_rel, r, generator(4)), plain(h_s, h_rel, r, generator(4)))
 
 
+@pytest.mark.parametrize(
+    ("name", "setting"), [(n, f.name) for n in DECODERS for f in fields(DECODERS[n].settings) if "dropout" in f.name]
+)
+def test_each_dropout_acts_by_itself_and_in_training_alone(name: str, setting: str) -> None:
+    decoder, plain = make(name, **{setting: 0.5}), make(name)
+    h_s, h_rel, r = inputs()
+    assert not torch.equal(decoder(h_s, h_rel, r, generator(4)), plain(h_s, h_rel, r, generator(4)))
+    plain.load_state_dict(decoder.state_dict())
+    assert torch.equal(decoder.eval()(h_s, h_rel, r), plain.eval()(h_s, h_rel, r))
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_rate_of_its_own_replaces_the_common_one(name: str) -> None:
+    rates = [f.name for f in fields(DECODERS[name].settings) if f.name.startswith("dropout_")]
+    h_s, h_rel, r = inputs()
+    decoder = make(name, dropout=0.5, **dict.fromkeys(rates, 0.0))
+    unchanged = torch.equal(decoder(h_s, h_rel, r, generator(4)), make(name)(h_s, h_rel, r, generator(4)))
+    assert unchanged == bool(rates)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_sizes_of_a_decoder_are_its_own(name: str) -> None:
+    """Each size changes the shape of some weight, and the formula holds for it."""
+    shapes = [p.shape for p in make(name).parameters()]
+    for size in [f.name for f in fields(DECODERS[name].settings) if isinstance(f.default, int)]:
+        decoder = make(name, **{size: 1})
+        assert [p.shape for p in decoder.parameters()] != shapes
+        h_s, h_rel, r = inputs()
+        assert equal(decoder.eval()(h_s, h_rel, r), formula(name, decoder, h_s, h_rel, r))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [
+        (n, f.name, value)
+        for n in DECODERS
+        for f in fields(DECODERS[n].settings)
+        for value in ((0,) if isinstance(f.default, int) else (-0.1, 1.0))
+    ],
+)
+def test_impossible_settings_are_refused(name: str, setting: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"{setting} must"):
+        make(name, **{setting: value})
+    with pytest.raises(ConfigError, match="kernel must be an odd number, found 4"):
+        ConvTransEDecoding(kernel=4)
+
+
 @pytest.mark.parametrize("name", DECODERS)
 def test_gradients_reach_every_input_and_parameter(name: str) -> None:
-    decoder = DECODERS[name](D, 0.0, generator()).double()
+    decoder = make(name)
     h_s, h_rel, r = inputs()
     tensors = (h_s.requires_grad_(), h_rel.requires_grad_(), *decoder.parameters())
 

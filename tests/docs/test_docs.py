@@ -10,7 +10,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import tangokg
 from conftest import make_timeline
 from tangokg.cli import main
 from tangokg.cli.app import app
+from tangokg.decode import DECODERS
 from tangokg.models import MODELS
 from tangokg.rank import SINGLE_STEP
 from tangokg.reproduce.presets import BASELINES
@@ -33,6 +34,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 SETTINGS: list[Any] = [TrainSettings, *dict.fromkeys(type(recipe.settings) for recipe in MODELS.values())]
+SETTINGS += dict.fromkeys(decoder.settings for decoder in DECODERS.values())
 FIELDS = {field.name for settings in SETTINGS for field in fields(settings)}
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -195,7 +197,8 @@ def settings_table(settings: type) -> str:
     lines = ["| setting | default | meaning |", "|---|---|---|"]
     for field in fields(settings):
         line = re.search(rf"^    {field.name}: [^#\n]*(?:# (.*))?$", source, re.MULTILINE)
-        default = field.default if isinstance(field.default, str) else str(field.default).lower()
+        value = field.default if field.default_factory is MISSING else field.default_factory()
+        default = value if isinstance(value, str) else str(value).lower()
         lines.append(f"| `{field.name}` | {default} | {(line[1] or '') if line else ''} |".replace("|  |", "| |"))
     return "\n".join(lines)
 

@@ -116,7 +116,7 @@ def with_facts(forecaster: Forecaster, facts: Quadruples) -> Forecaster:
 
 def asked_all(forecaster: Forecaster, t: float) -> tuple[dict[str, float], dict[str, Any]]:
     """Share and chance, and evidence, of every answer to three questions."""
-    questions = ({"subject": "e3", "relation": "r1"}, {"relation": "r0", "object": "e1"})
+    questions: Any = ({"subject": "e3", "relation": "r1"}, {"relation": "r0", "object": "e1"})
     found = [forecaster.forecast(**q, at=t, top=N) for q in (*questions, {"subject": "e3", "object": "e3"})]
     answers = {f"{f.asked} {a.name}": a for f in found for a in f.answers}
     p = {f"share {k}": a.share for k, a in answers.items()} | {f"chance {k}": a.chance for k, a in answers.items()}

@@ -165,7 +165,7 @@ def test_observed_facts_and_answers_come_back_from_disk(name: str, tmp_path: Pat
         assert by_name(loaded.dataset.parts[part]) == by_name(facts), part
     assert loaded.config == forecaster.config
     for question in ({"subject": "nobody", "relation": "r1"}, {"relation": "greets", "object": "nobody"}):
-        assert loaded.forecast(**question, top=99) == forecaster.forecast(**question, top=99)
+        assert loaded.forecast(**question, top=99) == forecaster.forecast(**question, top=99)  # type: ignore[arg-type]
     assert loaded.forecast("e0", object="nobody") == forecaster.forecast("e0", object="nobody")
     assert loaded.evaluate().to_dict() == forecaster.evaluate().to_dict()
     assert loaded.observe(named([("e1", "meets", "another", LAST + 9)])) == 1

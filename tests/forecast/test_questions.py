@@ -144,7 +144,7 @@ def test_evidence_counts_the_times_before_and_names_the_last(asked: str) -> None
     forecaster = make_forecaster("frequency", replace(data, after=extra))
     facts = forecaster.facts
     rows = list(zip(*(getattr(facts, c).tolist() for c in "srot"), strict=True))
-    found = forecaster.forecast(**ASK[asked], at=t, top=N)
+    found = forecaster.forecast(**ASK[asked], at=t, top=N)  # type: ignore[arg-type]
     assert len(found.answers) == (R if asked == "relation" else N)
     assert found.at == data.clock.format(t)
     for answer in found.answers:

@@ -50,7 +50,7 @@ def test_a_question_at_any_time_knows_the_steps_before_its_own(name: str, at: fl
     forecaster = FORECASTERS.setdefault(name, make_forecaster(name))
     other = with_facts(forecaster, later_is_otherwise(forecaster.facts, int(np.floor(at))))
     for question in ({"subject": "e3", "relation": "r1"}, {"relation": "r0", "object": "e1"}):
-        asked = [f.forecast(**question, at=at, top=N) for f in (forecaster, other)]
+        asked = [f.forecast(**question, at=at, top=N) for f in (forecaster, other)]  # type: ignore[arg-type]
         for one, two in zip(*(sorted(f.answers, key=lambda a: a.name) for f in asked), strict=True):
             assert (one.name, one.seen, one.last) == (two.name, two.seen, two.last)
             assert two.share == pytest.approx(one.share, rel=1e-9, abs=1e-12)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, cross_entropy
 
-from conftest import equal, make_timeline
+from conftest import TAKEN_OFF, equal, make_timeline
 from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
@@ -203,7 +203,7 @@ def test_all_switches_the_other_way_are_the_model_of_the_paper(decoder: str, sta
         assert found is not None
         assert expected is not None
         assert equal(found, expected), name
-        assert expected.abs().max() > 1e-7, f"{name}: nothing to compare"
+        assert name in TAKEN_OFF or expected.abs().max() > 1e-7, f"{name}: nothing to compare"
 
 
 class Moved(nn.Module):

@@ -11,17 +11,16 @@ from torch import Tensor
 from torch.nn.functional import batch_norm, binary_cross_entropy_with_logits, cross_entropy
 
 from conftest import N, R, all_queries, equal, facts_like, make_dataset, make_facts, make_timeline, make_vocab
-from tangokg.decode import decoders
+from tangokg.decode import ConvE, ConvEDecoding, TuckER, TuckERDecoding, conve, decoders
 from tangokg.errors import ConfigError
-from tangokg.models import MODELS, compgcn, static
-from tangokg.models.compgcn import COMPOSITIONS, CompGCN, CompGCNSettings, ConvE
+from tangokg.models import MODELS, compgcn
+from tangokg.models.compgcn import COMPOSITIONS, CompGCN, CompGCNSettings
 from tangokg.models.static import (
     DistMultSettings,
     Static,
     StaticDistMult,
     StaticTuckER,
     TuckERSettings,
-    TuckERThrice,
 )
 from tangokg.quads.values import concatenate
 from tangokg.snapshots.rows import Edges
@@ -140,15 +139,15 @@ def test_a_training_step_of_tucker_is_the_decoder_with_a_matrix_for_each_query()
     generator = torch.Generator().manual_seed(1)
     h, h_rel = (torch.randn(7, 5, dtype=torch.float64, generator=generator) for _ in range(2))
     r = torch.tensor([3, 0, 3, 3, 1, 0, 3])
-    decoder = TuckERThrice(5, (0.0, 0.0, 0.0), generator).double()
+    decoder = TuckER(TuckERDecoding(0.0, 0.0, 1e-9, 0.0), 5, generator).double()
     assert equal(decoder(h, h_rel, r, generator), decoder(h, h_rel, r))
-    decoder = TuckERThrice(5, (0.0, 0.5, 0.0), generator).double()
+    decoder = TuckER(TuckERDecoding(0.0, 0.0, 0.5, 0.0), 5, generator).double()
     same = h[:1].expand(7, -1) + 1e-9 * h  # a normalisation needs some difference
     query = decoder.eval()(same, h_rel, torch.full_like(r, 3), generator)
     assert (query[1:] - query[:1]).abs().max(1).values.min() > 1e-3, "queries share a mask"
     for place in range(3):
         rates = tuple(0.5 if i == place else 0.0 for i in range(3))
-        decoder = TuckERThrice(5, rates, torch.Generator().manual_seed(1)).double()  # type: ignore[arg-type]
+        decoder = TuckER(TuckERDecoding(0.0, *rates), 5, torch.Generator().manual_seed(1)).double()
         drawn = [decoder(h, h_rel, r, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
         assert torch.equal(drawn[0], drawn[1])
         assert not equal(drawn[0], drawn[2], 1e-3)
@@ -179,7 +178,7 @@ def test_every_rate_of_dropout_falls_where_its_setting_says(name: str, monkeypat
         heard.append((rate, x.dim()))
         return x
 
-    for module in (compgcn, decoders, static):
+    for module in (compgcn, conve, decoders):
         monkeypatch.setattr(module, "dropout", spy)
     model = make_model(name, timeline, **rates)
     model(timeline, windows_at(timeline, TARGET), queries_at(timeline, TARGET), torch.Generator())
@@ -188,11 +187,11 @@ def test_every_rate_of_dropout_falls_where_its_setting_says(name: str, monkeypat
 
 def test_conve_equals_sums_over_an_image_of_both_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(1)
-    decoder = ConvE(6, 3, 2, (0.4, 0.4), generator).double().eval()
+    decoder = ConvE(ConvEDecoding(0.4, 3, 2), 6, generator).double().eval()
     h, h_rel = (torch.randn(9, 6, dtype=torch.float64, generator=generator) for _ in range(2))
     r = torch.tensor([3, 0, 3, 3, 1, 0, 3, 8, 7])
     scale = (1 + 1e-5) ** -0.5
-    monkeypatch.setattr(compgcn, "AT_ONCE", 4)
+    monkeypatch.setattr(conve, "AT_ONCE", 4)
     for query, own, label in zip(decoder(h, h_rel, r), h, r.tolist(), strict=True):
         image = torch.stack([x for pair in zip(own, h_rel[label], strict=True) for x in pair]).view(4, 3) * scale
         maps = [
@@ -207,7 +206,7 @@ def test_conve_equals_sums_over_an_image_of_both_in_turn(monkeypatch: pytest.Mon
 
 def test_the_published_sizes_of_conve() -> None:
     with torch.device("meta"):
-        decoder = ConvE(200, 200, 7, (0.3, 0.3), torch.Generator())
+        decoder = ConvE(ConvEDecoding(0.3, 200, 7), 200, torch.Generator())
     assert decoder.image == (20, 20)
     assert decoder.projection.shape == (200, 200 * 14 * 14)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from conftest import dated, make_dataset
+from conftest import dated, make_dataset, make_timeline
 from tangokg.config import to_toml
+from tangokg.decode import DECODERS, TuckERDecoding, make_decoding
 from tangokg.errors import ConfigError
 from tangokg.models import MODELS
 from tangokg.models.sizes import Size, fill_by_rule
@@ -53,6 +55,33 @@ def test_the_later_is_the_stronger() -> None:
     )
     assert make_config(tables=tables).seed == 3
     assert make_config().model == "tango"
+
+
+@pytest.mark.parametrize("model", [name for name, recipe in MODELS.items() if hasattr(recipe.settings, "decoding")])
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_decoder_has_settings_of_its_own_in_every_model_that_takes_one(
+    model: str, decoder: str, tmp_path: Path
+) -> None:
+    sizes = [f.name for f in fields(DECODERS[decoder].settings) if isinstance(f.default, int)]
+    given = [f"decoding.{size}=5" for size in sizes] + ["settings.decoding.dropout=0.25"]
+    config = make_config(model, assignments=["dim=6", *given, f"decoder={decoder}"])  # in any order
+    found = make_decoding(config.settings)
+    assert found == DECODERS[decoder].settings(0.25, **dict.fromkeys(sizes, 5))
+    expected = DECODERS[decoder](found, 6, torch.Generator()).state_dict()
+    built: Any = MODELS[model].build(config.settings, make_timeline(), torch.Generator())
+    assert {k: v.shape for k, v in built.decoder.state_dict().items()} == {k: v.shape for k, v in expected.items()}
+    path = tmp_path / "run.toml"
+    path.write_text(to_toml(config.to_tables()))
+    assert load_config(path) == config
+    changed = load_config(path, assignments=["decoding.dropout=0.5"])
+    assert changed.settings.decoding == config.settings.decoding | {"dropout": 0.5}
+
+
+def test_a_model_hands_its_dropout_to_the_decoder() -> None:
+    tables = {"model": "tango-tucker", "settings": {"decoder": "tucker", "dropout": 0.3}}
+    config = make_config(tables=tables)
+    assert make_decoding(config.settings) == TuckERDecoding(dropout=0.3)
+    assert "decoding" not in tomllib.loads(to_toml(config.to_tables()))["settings"]
 
 
 def test_the_paper_and_the_data_may_stand_in_a_config() -> None:
@@ -98,6 +127,11 @@ def test_a_config_that_is_wrong_says_where(tables: dict[str, Any], text: str) ->
         ("dimm=1", r"unknown setting 'dimm'\. Did you mean dim\?"),
         ("zzz=1", r"unknown setting 'zzz'\. Known: decoder, .*epochs"),
         ("train.dim=1", "unknown setting 'dim'"),
+        ("decoding.dropot=0.1", r"decoding \(tucker\): unknown setting 'dropot'\. Did you mean dropout"),
+        ("decoding.channels=3", r"decoding \(tucker\): unknown setting 'channels'"),
+        ("decoding.dropout=1", "dropout must lie in"),
+        ("decoding.dropout=big", "dropout must be float, found 'big'"),
+        ("decoding=3", "decoding must be a table, found 3"),
         ("other.dim=1", "unknown table 'other'; expected settings or train"),
         ("dim=big", "dim must be int, found 'big'"),
         ("dim=2024-01-01", "dim must be int"),

@@ -70,6 +70,15 @@ def test_what_is_given_by_hand_is_fixed_or_chosen_from() -> None:
     assert searched.size is None
 
 
+def test_settings_of_the_decoder_are_searched_as_any_other() -> None:
+    given = ["model=tango", "decoding.channels=[20, 60]", "settings.decoding.kernel=5"]
+    plan = make_plan(make_dataset(), "search", assignments=given)
+    assert plan.space["decoding.channels"] == Choice((20, 60))
+    usual = plan.usual(make_dataset())
+    assert usual["decoding.channels"] == 20, "the first choice: the default, 50, is none of them"
+    assert plan.config(usual).settings.decoding == {"kernel": 5, "channels": 20}
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_usual_point_lies_in_the_space(preset: str) -> None:
     dataset = make_dataset()

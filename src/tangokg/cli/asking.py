@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from tangokg.cli.options import (
     Subject,
     Top,
     Until,
+    Why,
     parse_columns,
     parse_device,
 )
@@ -47,6 +49,7 @@ def forecast(
     at: At = None,
     by: Until = None,
     top: Top = 10,
+    why: Why = False,
     observe: Observe = None,
     keep: Keep = False,
     column: Columns = None,
@@ -61,6 +64,7 @@ def forecast(
     _check(subject, at, by, queries, out)
     place = parse_device(device)
     from tangokg.forecast import load
+    from tangokg.forecast.reasons import HEADINGS
 
     forecaster = load(run, place)
     columns = _columns_of([*(observe or [])], queries, parse_columns(column))
@@ -74,16 +78,20 @@ def forecast(
         from tangokg.forecast.tables import open_questions
 
         questions = open_questions(queries, columns[queries])
-        answers = forecaster.forecast_table(questions, at=at, by=by, top=top, skip_bad=skip_bad)
+        answers = forecaster.forecast_table(questions, at=at, by=by, top=top, skip_bad=skip_bad, why=why)
         if skip_bad:
             _tell_skipped(output, len(questions.table), answers)
         _write(output, answers, out, as_json)
         return
-    answer = forecaster.forecast(subject, relation, object, at=at, by=by, top=top)
+    answer = forecaster.forecast(subject, relation, object, at=at, by=by, top=top, why=why)
     if as_json:
         output.json(answer.to_dict())
-    else:
-        output.show(answers_table(answer))
+        return
+    output.show(answers_table(answer))
+    for one in answer.answers:
+        if one.reasons is not None:
+            output.show("")
+            output.show(make_table(one.reasons.title, HEADINGS, one.reasons.rows(), left=3))
 
 
 def _columns_of(observe: list[Path], queries: Path | None, given: dict[str, str]) -> dict[Path, dict[str, str]]:
@@ -166,6 +174,11 @@ def answers_table(answer: Forecast, happened: frozenset[str] | None = None) -> A
     return make_table(title, columns, rows, left=7)
 
 
+def _reasons(row: dict[str, Any]) -> dict[str, Any]:
+    """Reasons are texts in a table, and data in JSON."""
+    return {"reasons": json.loads(row["reasons"])} if row.get("reasons") else {}
+
+
 def _write(output: Output, answers: Any, out: Path | None, as_json: bool) -> None:
     """A table of answers: to a file, all of it or nothing, or to standard output."""
     import pyarrow as pa
@@ -184,7 +197,7 @@ def _write(output: Output, answers: Any, out: Path | None, as_json: bool) -> Non
         write_atomically(out, sink.getvalue().to_pybytes())
         output.say(f"{counted(len(answers), 'answer')} {'is' if len(answers) == 1 else 'are'} in {out}.")
     if as_json:
-        output.json(answers.to_pylist())
+        output.json([row | _reasons(row) for row in answers.to_pylist()])
     elif out is None:
         text = io.BytesIO()
         pa.csv.write_csv(without_formulas(answers), text)

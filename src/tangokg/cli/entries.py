@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from tangokg.config import parse_assignment, unknown_setting
+from tangokg.config import parse_assignment, split_key, unknown_setting
 from tangokg.errors import ConfigError, RunError, nearest, offer
 from tangokg.models import MODELS
 from tangokg.quads import Dataset
@@ -116,7 +116,7 @@ def own_settings(names: Sequence[str], assignments: Sequence[str]) -> dict[str, 
     known = {name: [*of_train, *(f.name for f in fields(MODELS[name].settings))] for name in names}
     own: dict[str, list[str]] = {name: [] for name in names}
     for text in assignments:
-        key = parse_assignment(text)[0].rpartition(".")[2]
+        key = split_key(parse_assignment(text)[0])[1]
         having = [name for name in names if key in known[name]]
         if not having:
             raise unknown_setting("--set", key, list(dict.fromkeys(k for keys in known.values() for k in keys)))

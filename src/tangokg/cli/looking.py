@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,11 +60,15 @@ def _kind(name: str) -> str:
 
 
 def _settings(model: str) -> list[dict[str, Any]]:
+    from tangokg.decode import make_decoding
     from tangokg.models import MODELS
     from tangokg.train import make_config
 
     config = make_config(model)
     of_model = [(field.name, getattr(config.settings, field.name)) for field in fields(MODELS[model].settings)]
+    if hasattr(config.settings, "decoding"):
+        own = asdict(make_decoding(config.settings))
+        of_model[1:2] = [(f"decoding.{name}", value) for name, value in own.items()]
     of_train = [(field.name, getattr(config.train, field.name)) for field in fields(config.train)]
     return [
         {"setting": name, "default": value, "table": table}

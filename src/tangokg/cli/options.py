@@ -199,6 +199,7 @@ Observe = Annotated[
 Keep = Annotated[
     bool, typer.Option("--keep", help="The facts of --observe stay with the run: the next question knows them too.")
 ]
+Why = Annotated[bool, typer.Option("--why", help="The earlier facts that raised the first three answers.")]
 QueriesFile = Annotated[
     Path | None,
     typer.Option("--queries", metavar="FILE", help="A table of questions: subject, relation, object, time."),

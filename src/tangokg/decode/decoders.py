@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv1d
 
+from tangokg.decode.settings import Decoding
+from tangokg.errors import ConfigError
 from tangokg.masks import dropout
 
 ALL_LABELS = 2_000  # contracted at once, whether a batch has them or not
@@ -14,6 +19,13 @@ ALL_LABELS = 2_000  # contracted at once, whether a batch has them or not
 
 class Decoder(nn.Module, ABC):
     """Any score that is linear in the candidate: score(s, r, o) = query(h_s, h_r) · h_o."""
+
+    settings: ClassVar[type[Decoding]] = Decoding
+
+    @abstractmethod
+    def __init__(self, settings: Any, dim: int, generator: torch.Generator) -> None:
+        """Make the weights for states of this size; ``settings`` are of the decoder's own class."""
+        super().__init__()
 
     @abstractmethod
     def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -26,39 +38,73 @@ class Decoder(nn.Module, ABC):
 class DistMult(Decoder):
     r"""DistMult: :math:`\langle h_s, h_r, h_o \rangle = (h_s \odot h_r) \cdot h_o`."""
 
-    def __init__(self, dim: int, dropout: float, generator: torch.Generator) -> None:
-        super().__init__()
-        self.dropout = dropout
+    def __init__(self, settings: Decoding, dim: int, generator: torch.Generator) -> None:
+        super().__init__(settings, dim, generator)
+        self.dropout = settings.dropout
 
     def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return dropout(h_s * h_rel.index_select(0, r), self.dropout, generator)  # (B, D)
+
+
+@dataclass(frozen=True)
+class TuckERDecoding(Decoding):
+    """Settings of the decoder TuckER."""
+
+    dropout_subject: float | None = None  # on the normalised subject; none: dropout
+    dropout_matrix: float = 0.0  # on the matrix that the core and the relation make, then one for each query
+    dropout_query: float | None = None  # on the normalised product of the two; none: dropout
 
 
 class TuckER(Decoder):
     r"""TuckER: :math:`\mathcal W \times_1 h_s \times_2 h_r \times_3 h_o`, with its authors' batch normalisations.
 
     The core is contracted with each *distinct* relation of the batch, once: U (D, D) matrices, not B. A GPU contracts
-    all of them where they are fewer than the queries.
-    Dropout falls on the subject before and on the query after the contraction.
+    all of them where they are fewer than the queries. Dropout on the matrices takes one for each query of a training
+    step.
     """
 
-    def __init__(self, dim: int, dropout: float, generator: torch.Generator) -> None:
-        super().__init__()
-        self.dropout = dropout
+    settings: ClassVar = TuckERDecoding
+
+    def __init__(self, settings: TuckERDecoding, dim: int, generator: torch.Generator) -> None:
+        super().__init__(settings, dim, generator)
+        rate = settings.rate
+        self.rates = rate(settings.dropout_subject), settings.dropout_matrix, rate(settings.dropout_query)
         self.core = nn.Parameter(torch.empty(dim, dim * dim).uniform_(-1.0, 1.0, generator=generator))
         self.norm_in = nn.BatchNorm1d(dim)
         self.norm_out = nn.BatchNorm1d(dim)
 
     def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        x = dropout(self.norm_in(h_s), self.dropout, generator)  # (B, D)
+        of_subject, of_matrix, of_query = self.rates
+        x = dropout(self.norm_in(h_s), of_subject, generator)  # (B, D)
+        if generator is not None and of_matrix:
+            matrices = (h_rel.index_select(0, r) @ self.core).view(len(r), *[x.shape[1]] * 2)  # (B, D, D)
+            x = torch.bmm(x[:, None], dropout(matrices, of_matrix, generator))[:, 0]  # (B, D)
+        else:
+            x = self._contract(x, h_rel, r)  # (B, D)
+        return dropout(self.norm_out(x), of_query, generator)
+
+    def _contract(self, x: Tensor, h_rel: Tensor, r: Tensor) -> Tensor:
+        """The core times relation and subject (B, D) of each query."""
         if h_rel.is_cuda and len(h_rel) <= min(len(r), ALL_LABELS):  # nearly all occur; the GPU is not asked which
             distinct, group = h_rel, r
         else:
             label, group = torch.unique(r, return_inverse=True)  # (U,), (B,)
             distinct = h_rel.index_select(0, label)
         matrices = (distinct @ self.core).view(len(distinct), *[x.shape[1]] * 2)  # (U, D, D)
-        x = grouped_product(x, group, matrices)  # (B, D)
-        return dropout(self.norm_out(x), self.dropout, generator)
+        return grouped_product(x, group, matrices)
+
+
+@dataclass(frozen=True)
+class ConvTransEDecoding(Decoding):
+    """Settings of ConvTransE."""
+
+    channels: int = 50  # kernels
+    kernel: int = 3  # positions that one covers, an odd number
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kernel % 2 == 0:
+            raise ConfigError(f"kernel must be an odd number, found {self.kernel}.")
 
 
 class ConvTransE(Decoder):
@@ -66,23 +112,24 @@ class ConvTransE(Decoder):
 
     .. math:: q = \mathrm{relu}(\mathrm{LN}(W \, \mathrm{relu}(\mathrm{conv}([h_s; h_r]))))
 
-    with ``CHANNELS`` kernels of width 3 over the D positions (docs/maths.md, row M56).
+    with some kernels over the D positions (docs/maths.md, row M56).
     """
 
-    CHANNELS = 50
+    settings: ClassVar = ConvTransEDecoding
 
-    def __init__(self, dim: int, dropout: float, generator: torch.Generator) -> None:
-        super().__init__()
-        self.dropout = dropout
-        self.kernel = nn.Parameter(torch.empty(self.CHANNELS, 2, 3).normal_(0.0, 6**-0.5, generator=generator))
-        inner = self.CHANNELS * dim
+    def __init__(self, settings: ConvTransEDecoding, dim: int, generator: torch.Generator) -> None:
+        super().__init__(settings, dim, generator)
+        self.dropout = settings.dropout
+        width, inner = settings.kernel, settings.channels * dim
+        size, std = (settings.channels, 2, width), (2 * width) ** -0.5
+        self.kernel = nn.Parameter(torch.empty(size).normal_(0.0, std, generator=generator))
         self.linear = nn.Parameter(torch.empty(inner, dim).normal_(0.0, inner**-0.5, generator=generator))
         self.norm = nn.LayerNorm(dim)
 
     def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
         x = torch.stack([h_s, h_rel.index_select(0, r)], dim=1)  # (B, 2, D)
-        x = torch.relu(nn.functional.conv1d(dropout(x, self.dropout, generator), self.kernel, padding=1))
-        x = dropout(x.flatten(1), self.dropout, generator) @ self.linear  # (B, D)
+        x = conv1d(dropout(x, self.dropout, generator), self.kernel, padding="same")  # (B, channels, D)
+        x = dropout(torch.relu(x).flatten(1), self.dropout, generator) @ self.linear  # (B, D)
         return torch.relu(dropout(self.norm(x), self.dropout, generator))
 
 

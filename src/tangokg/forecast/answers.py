@@ -10,6 +10,7 @@ import numpy as np
 from tangokg.errors import harmless_line
 from tangokg.forecast.display import Shown
 from tangokg.forecast.questions import UNKNOWN, Question
+from tangokg.forecast.reasons import Reasons
 from tangokg.history.index import HistoryIndex
 
 
@@ -29,6 +30,12 @@ class Answer:
     subject: str
     relation: str
     object: str
+    reasons: Reasons | None = None  # the earlier facts that raised it, where they were asked for
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        plain = {key: value for key, value in vars(self).items() if key != "reasons"}
+        return plain if self.reasons is None else plain | {"reasons": self.reasons.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class Forecast(Shown):
         question: dict[str, Any] = {"subject": self.subject, "relation": self.relation, "object": self.object}
         question |= {"at": self.at}
         question |= {"by": self.by, "asked": self.asked, "happens": self.happens}
-        return question | {"answers": [vars(answer) for answer in self.answers]}
+        return question | {"answers": [answer.to_dict() for answer in self.answers]}
 
     @property
     def title(self) -> str:
@@ -62,6 +69,7 @@ class Forecast(Shown):
         for place, answer in enumerate(self.answers, 1):
             chances = f"chance {answer.chance:6.1%}  share {answer.share:6.1%}"
             lines.append(f"{place:3d}. {chances}  {answer.name}  ({evidence(answer)})")
+            lines += [f"     {line}" for line in (answer.reasons.sentences() if answer.reasons else ())]
         return "\n".join(map(harmless_line, lines))
 
     @property

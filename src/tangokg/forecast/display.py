@@ -17,17 +17,23 @@ class Shown:
     def to_pandas(self) -> Any:
         """The answers as a pandas DataFrame, the likeliest first; ``df.attrs`` has the question."""
         found = self.to_dict()
-        frame = to_frame(found.pop("answers"))
+        frame = to_frame([_without_reasons(answer) for answer in found.pop("answers")])
         frame.attrs = found
         return frame
 
     def _repr_html_(self) -> str:
         found = self.to_dict()
-        rows = [list(map(_cell, answer.values())) for answer in found["answers"]]
-        headings = list(found["answers"][0]) if rows else []
+        answers = [_without_reasons(answer) for answer in found["answers"]]
+        rows = [list(map(_cell, answer.values())) for answer in answers]
+        headings = list(answers[0]) if rows else []
         when = f"{'by' if found.get('by') else 'at'} {found['at']}"
         title = f"({found['subject']}, {found['relation']}, {found['object']}) {when}"
         return html_table(title, headings, rows)
+
+
+def _without_reasons(answer: dict[str, Any]) -> dict[str, Any]:
+    """Reasons are a table of their own."""
+    return {key: value for key, value in answer.items() if key != "reasons"}
 
 
 def _cell(value: object) -> str:

@@ -21,6 +21,7 @@ from tangokg.forecast.chances import Chances, fit_chances, load_chances, save_ch
 from tangokg.forecast.horizon import measured_times, tell_far
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question, When, make_question
+from tangokg.forecast.why import explain, number_of_answers
 from tangokg.history.asked import RECENT
 from tangokg.history.hazard import Hazard
 from tangokg.history.index import build_index
@@ -95,6 +96,7 @@ class Forecaster:
         at: When = None,
         by: When = None,
         top: int = 10,
+        why: bool | int = False,
     ) -> Forecast:
         """Answer a question about a fact: what is left out (or "?") is asked for.
 
@@ -104,28 +106,46 @@ class Forecaster:
         ``at`` is a date or number in the data's clock, between or beyond observed times; by default one usual gap
         after the last fact. Only facts of the steps before the one that holds it are used. ``by`` asks for at least one
         time from the last fact until then.
+
+        ``why`` gives the first answers ``reasons``, the earlier facts that raised them: True for three, or how many.
         """
         question = make_question(self._known.index, subject, relation, object, at, by)
-        return self._answer([question], top)[0]
+        return self._explain([question], self._answer([question], top), why)[0]
 
     def forecast_table(
-        self, queries: Any, *, at: When = None, by: When = None, top: int = 10, skip_bad: bool = False
+        self,
+        queries: Any,
+        *,
+        at: When = None,
+        by: When = None,
+        top: int = 10,
+        skip_bad: bool = False,
+        why: bool | int = False,
     ) -> pa.Table:
         """Many questions in (a table or file with columns subject, relation, object, time), an Arrow table out.
 
         A missing column or an empty cell is what is asked for; a missing time is ``at``, or with ``by`` all questions
         are until then. The answers of row i of the input stand in ``top`` rows with ``query`` = i, the best first.
         Rows that cannot be asked, such as those with an unknown name, are an error, or left out with ``skip_bad``.
+        ``why`` adds a column ``reasons``, JSON texts, filled for the first answers of each question.
         """
         from tangokg.forecast.tables import answers_table, read_questions
 
         questions = read_questions(queries, self._known.index, at, by, skip_bad)
-        return answers_table(self._answer(list(questions.values()), top), list(questions))
+        asked = list(questions.values())
+        return answers_table(self._explain(asked, self._answer(asked, top), why), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
         check_types("forecast", ("top", top, (int,)))
         tell_far(self._measured, self._known.index, [question.t for question in questions])
         return Answering(self.model, self._known, self.chances).answer(questions, top)
+
+    def _explain(self, questions: list[Question], found: list[Forecast], why: bool | int) -> list[Forecast]:
+        check_types("forecast", ("why", why, (bool, int)))
+        if not (number := number_of_answers(why)):
+            return found
+        facts, timeline, pairs = self.facts, self._known.whole(), zip(questions, found, strict=True)
+        return [explain(self.model, facts, timeline, q, forecast, number) for q, forecast in pairs]
 
     @cached_property
     def _known(self) -> Known:

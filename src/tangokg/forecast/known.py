@@ -75,7 +75,7 @@ class Known:
         sight, device = self.model.sight(), self.device
         past = (windows.known_on_host < len(self.index.t)).any()
         if sight is None or (sight.totals and past):
-            return self.model.encode(self._moved(self._whole, device), windows)
+            return self.model.encode(self.whole(), windows)
         history = self._moved(self.history_of(s, windows.t), device)
         if not sight.snapshots:
             return self.model.encode(history, windows)
@@ -89,6 +89,10 @@ class Known:
         ranges = [np.arange(*ends) for ends in zip(first, windows.known_on_host, strict=True)]
         snapshots = np.unique(np.concatenate(ranges))
         return self.model.encode(self.index.window(snapshots).to(self.device), windows)
+
+    def whole(self) -> Timeline:
+        """The whole history, on the device of the model."""
+        return self._moved(self._whole, self.device)
 
     @cached_property
     def _whole(self) -> Timeline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -88,6 +89,7 @@ def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = Non
             "chance": answer.chance,
             "seen": answer.seen,
             "last": answer.last,
+            **({} if answer.reasons is None else {"reasons": json.dumps(answer.reasons.to_dict(), ensure_ascii=False)}),
         }
         for number, forecast in zip(numbers or range(len(forecasts)), forecasts, strict=True)
         for place, answer in enumerate(forecast.answers, 1)
@@ -95,5 +97,5 @@ def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = Non
     kinds = {"query": pa.int64(), "rank": pa.int64(), "share": pa.float64(), "chance": pa.float64()}
     kinds |= {"seen": pa.int64()}
     names = ["query", "subject", "relation", "object", "time", "rank", "answer"]
-    names += ["share", "chance", "seen", "last"]
+    names += ["share", "chance", "seen", "last", *(["reasons"] if any("reasons" in row for row in rows) else [])]
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, kinds.get(name, pa.string())) for name in names]))

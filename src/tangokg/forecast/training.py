@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -195,10 +195,11 @@ def _with(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     tables = {"settings": {}} | config.to_tables()
     if "epochs" in settings:  # who says how many epochs wants no other limit, unless he says that too
         settings = {"budget": NO_LIMIT} | settings
+    known = {"settings": [f.name for f in fields(config.settings)], "train": [f.name for f in fields(config.train)]}
     for key, value in settings.items():
-        table = next((table for table in ("settings", "train") if key in tables[table]), None)
+        table = next((table for table, names in known.items() if key in names), None)
         if table is None:
-            raise unknown_setting("fit()", key, [*tables["settings"], *tables["train"]])
+            raise unknown_setting("fit()", key, [*known["settings"], *known["train"]])
         tables[table][key] = value
     return make_config(tables=tables, where="fit()")
 

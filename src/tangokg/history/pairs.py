@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,15 @@ from tangokg.masks import dropout
 
 Project = Callable[[Tensor, Tensor, Tensor], Tensor]  # weight (D, H), window, entity -> states times weight (.., H)
 Scored = tuple[Tensor, Tensor, Tensor]  # (row, object, log-intensity), each pair once
+
+
+class Terms(NamedTuple):
+    """What single edges of a timeline add to the score of some candidates."""
+
+    query: Tensor  # (X,)
+    o: Tensor  # (X,)
+    edge: Tensor  # (X,) row of the timeline
+    value: Tensor  # (X,)
 
 
 @dataclass(frozen=True)
@@ -120,14 +130,29 @@ class PairScorer(nn.Module):
 
     def add_events(self, met: Counted, partners: Partners) -> Tensor:
         """(Z, G): the last events of each pair, added up."""
+        return self.events(met, partners)[1].sum(1)
+
+    def events(self, met: Counted, partners: Partners) -> tuple[Tensor, Tensor]:
+        """The last events of each pair: their rows (Z, L) among the meetings, -1 for none, and vectors (Z, L, G)."""
         past, occurrences, size = partners.past, met.occurrences, self.settings.stream
         at = past.at[:, None] - torch.arange(size, device=past.at.device)  # (Z, L)
         there = at >= occurrences.first.index_select(0, past.fact)[:, None]
-        at = at.clamp(min=0)
+        at, rows = at.clamp(min=0), torch.where(there, at, -1)
         age = ((partners.t[:, None] - occurrences.times[at]) / met.gap).to(self.time.dtype)
         r = partners.timeline.r[occurrences.edge[at]]
         token = partners.look_up(self.event, r) + time_code(age) @ self.time + self.position  # (Z, L, G)
-        return (gelu(token) * there[..., None]).sum(1)
+        return rows, gelu(token) * there[..., None]
+
+    def terms(self, partners: Partners, gap: float) -> Terms:
+        """What each of the last events of a pair adds to K, exactly (docs/maths.md, row M58)."""
+        met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
+        at, vectors = self.events(met, partners)
+        query, z, _ = partners.pairs()  # (P,), (P,)
+        asked = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (P, G)
+        value = (vectors.index_select(0, z) @ asked[..., None])[..., 0]  # (P, L)
+        pair, place = (at.index_select(0, z) >= 0).nonzero().T
+        edge = met.occurrences.edge[at[z[pair], place]]
+        return Terms(query[pair], partners.past.o[z[pair]], edge, value[pair, place])
 
     def same_facts(self, partners: Partners, begin: Tensor, gap: float) -> tuple[Tensor, Tensor, Tensor]:
         """Of the pairs whose (s, r, o) happened before: where they stand, their query, and their statistics."""

@@ -7,7 +7,8 @@ are those of autograd through the solver's steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tangokg.decode import DECODERS
+from tangokg.decode import make_decoder, make_decoding
 from tangokg.errors import ConfigError
 from tangokg.fields.authors import AuthorsDerivative
 from tangokg.history.growth import grow_by_mean, grow_rows
@@ -42,6 +43,7 @@ class AuthorsSettings:
     """Settings of the authors' form. The paper's values of the switches stand in the comments."""
 
     decoder: str = "distmult"  # a name in DECODERS
+    decoding: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the decoder's own settings
     dim: int = 200  # D, size of entity and relation states
     layers: int = 2  # L, convolutions in the derivative; the program has two at most
     history: int = 4  # k, observed snapshots in a window
@@ -59,8 +61,6 @@ class AuthorsSettings:
     steps: int = 1  # of RK4 in an interval
 
     def __post_init__(self) -> None:
-        if self.decoder not in DECODERS:
-            raise ConfigError(f"decoder {self.decoder!r} is unknown; choose one of {', '.join(DECODERS)}.")
         for name in ("dim", "history", "layers", "steps"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
@@ -73,6 +73,7 @@ class AuthorsSettings:
         for name in ("step_time", "transition"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
+        make_decoding(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ class TangoAuthors(Model):
             shared_delta=settings.shared_delta,
             moving_relations=settings.moving_relations,
         )
-        self.decoder = DECODERS[settings.decoder](dim, settings.dropout, generator)
+        self.decoder = make_decoder(settings, dim, generator)
         gaps = train.t.diff()
         one = torch.ones((), dtype=torch.float64, device=gaps.device)
         self.register_buffer("gap", gaps.median() if len(gaps) else one)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isqrt
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import conv2d, linear
 
-from tangokg.decode import Decoder, DistMult
+from tangokg.decode import ConvE, ConvEDecoding, Decoder, Decoding, DistMult
 from tangokg.errors import ConfigError
 from tangokg.fields.steps import add_products
 from tangokg.history import sort_occurrences
@@ -23,7 +21,6 @@ from tangokg.snapshots.rows import Edges
 from tangokg.snapshots.timeline import Timeline
 
 COMPGCN_DECODERS = ("conve", "distmult")
-AT_ONCE = 2_048  # queries whose feature maps exist together in evaluation
 
 
 @dataclass(frozen=True)
@@ -136,46 +133,6 @@ class CompGCNLayer(nn.Module):
         return torch.tanh(self.norm(moved / 3)).to(h.dtype), (h_rel @ self.of_relation).to(h.dtype)
 
 
-class ConvE(Decoder):
-    r"""ConvE: the query is a projection of the feature maps of an image of subject and relation (row M35).
-
-    .. math:: q = \mathrm{relu} \, \mathrm{BN} (A \, \mathrm{relu} \, \mathrm{BN}(K * \mathrm{BN}(I)) + a)
-
-    where the image I has the entries of :math:`h_s` and :math:`h_r` in turn, twice as many rows as a rectangle of D
-    entries that is as square as can be. Dettmers, Minervini, Stenetorp and Riedel, 2018, *Convolutional 2D knowledge
-    graph embeddings*, in the form of CompGCN's authors.
-    """
-
-    def __init__(self, dim: int, filters: int, kernel: int, rates: tuple[float, float], generator: torch.Generator):
-        super().__init__()
-        height = max(d for d in range(1, isqrt(dim) + 1) if dim % d == 0)
-        self.image = 2 * height, dim // height
-        window = [min(kernel, side) for side in self.image]  # a small image has small filters
-        maps = [side - own + 1 for side, own in zip(self.image, window, strict=True)]
-        features = filters * maps[0] * maps[1]
-        self.rates = rates
-        self.kernels = nn.Parameter(torch.empty(filters, 1, *window))
-        self.projection = nn.Parameter(torch.empty(dim, features))
-        self.shift = nn.Parameter(torch.empty(dim))
-        inputs = window[0] * window[1], features, features
-        for weight, count in zip((self.kernels, self.projection, self.shift), inputs, strict=True):
-            nn.init.uniform_(weight, -(count**-0.5), count**-0.5, generator=generator)
-        self.norm_image, self.norm_maps = nn.BatchNorm2d(1), nn.BatchNorm2d(filters)
-        self.norm_query = nn.BatchNorm1d(dim)
-
-    def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        size = AT_ONCE if generator is None else max(1, len(r))
-        parts = zip(h_s.split(size), r.split(size), strict=True)
-        return torch.cat([self._ask(own, h_rel.index_select(0, label), generator) for own, label in parts])
-
-    def _ask(self, h_s: Tensor, h_r: Tensor, generator: torch.Generator | None) -> Tensor:
-        image = torch.stack([h_s, h_r], dim=2).view(-1, 1, *self.image)  # (B, 1, 2a, D / a)
-        maps = torch.relu(self.norm_maps(conv2d(self.norm_image(image), self.kernels)))  # (B, filters, ., .)
-        features = dropout(maps, self.rates[0], generator).flatten(1)
-        query = dropout(linear(features, self.projection, self.shift), self.rates[1], generator)  # (B, D)
-        return torch.relu(self.norm_query(query))
-
-
 class CompGCN(Static):
     r"""States of entities from the graph of all training facts without their times (docs/maths.md, row M35).
 
@@ -203,12 +160,12 @@ class CompGCN(Static):
     def __init__(self, settings: CompGCNSettings, train: Timeline, generator: torch.Generator) -> None:
         own = settings
         if own.decoder == "conve":
-            rates = own.dropout_features, own.dropout_query
-            conve = ConvE(own.dim, own.filters, own.kernel, rates, generator)
+            decoding = ConvEDecoding(0.0, own.filters, own.kernel, own.dropout_features, own.dropout_query)
+            conve = ConvE(decoding, own.dim, generator)
             nn.init.constant_(conve.norm_query.weight, own.dim**-0.5)  # theirs begins at 1: see above
             decoder: Decoder = conve
         else:
-            decoder = DistMult(own.dim, 0.0, generator)
+            decoder = DistMult(Decoding(), own.dim, generator)
         super().__init__(own.first_dim, decoder, own.loss, own.smoothing, train, generator)
         sizes = [own.first_dim, *[own.dim] * own.layers]
         each = [CompGCNLayer(size, own.composition, own.dropout, generator) for size in pairwise(sizes)]

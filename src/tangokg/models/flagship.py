@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 
 from tangokg.decode.losses import filtered_cross_entropy, other_answers
 from tangokg.errors import ConfigError
-from tangokg.history.pairs import PairScorer, PairSettings, Scored
+from tangokg.history.pairs import PairScorer, PairSettings, Scored, Terms
 from tangokg.history.partners import find_partners
 from tangokg.history.paths import Paths, PathSettings
 from tangokg.history.subjects import SubjectStream
@@ -128,6 +128,11 @@ class Flagship(Tango):
             if self.paths is not None:
                 heads += self.paths(partners, pairs, states.project, gap, generator)
         return scores, heads
+
+    def terms(self, encoded: Encoded, queries: Queries) -> Terms | None:
+        if self.pairs is None:
+            return None
+        return self.pairs.terms(find_partners(encoded.timeline, encoded.windows, queries), float(self.gap))
 
     @staticmethod
     def mix(scores: Tensor, heads: list[Scored]) -> Tensor:

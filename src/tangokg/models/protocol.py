@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from tangokg.history.pairs import Terms
 from tangokg.models.sparse import SparseScores
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -87,6 +88,10 @@ class Model(nn.Module, ABC):
     def travelled(self, encoded: Any) -> Tensor:
         """(M,) how far each touched state has come in its window, relative to its first; none without states."""
         return torch.empty(0)
+
+    def terms(self, encoded: Any, queries: Queries) -> Terms | None:
+        """What single events add to the scores of some candidates, where a part of the scores is such a sum."""
+        return None
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Scores (B, N) -> probabilities (B, N) that each candidate is the object of a fact of this form."""

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, logsigmoid, softplus
 
-from tangokg.decode import Decoder, DistMult, TuckER
+from tangokg.decode import Decoder, Decoding, DistMult, TuckER, TuckERDecoding
 from tangokg.errors import ConfigError
 from tangokg.history import sort_occurrences
 from tangokg.history.growth import grow_by_mean, grow_rows
-from tangokg.masks import dropout
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -205,7 +204,7 @@ class StaticDistMult(Static):
     """
 
     def __init__(self, settings: DistMultSettings, train: Timeline, generator: torch.Generator) -> None:
-        decoder = DistMult(settings.dim, settings.dropout, generator)
+        decoder = DistMult(Decoding(settings.dropout), settings.dim, generator)
         super().__init__(settings.dim, decoder, settings.loss, settings.smoothing, train, generator)
         if settings.init_size:
             for table in (self.entities, self.relations):
@@ -224,23 +223,7 @@ class StaticTuckER(Static):
     """
 
     def __init__(self, settings: TuckERSettings, train: Timeline, generator: torch.Generator) -> None:
-        rates = settings.dropout_subject, settings.dropout_matrix, settings.dropout_query
-        decoder = TuckERThrice(settings.dim, rates, generator)
+        own = settings
+        decoding = TuckERDecoding(0.0, own.dropout_subject, own.dropout_matrix, own.dropout_query)
+        decoder = TuckER(decoding, settings.dim, generator)
         super().__init__(settings.dim, decoder, settings.loss, settings.smoothing, train, generator)
-
-
-class TuckERThrice(TuckER):
-    """The decoder with a dropout more, on the relation's matrix, for which each query of a step has its own."""
-
-    def __init__(self, dim: int, rates: tuple[float, float, float], generator: torch.Generator) -> None:
-        super().__init__(dim, 0.0, generator)
-        self.rates = rates
-
-    def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        if generator is None:
-            return super().forward(h_s, h_rel, r)
-        of_subject, of_matrix, of_query = self.rates
-        x = dropout(self.norm_in(h_s), of_subject, generator)  # (B, D)
-        matrices = (h_rel.index_select(0, r) @ self.core).view(len(r), *[x.shape[1]] * 2)  # (B, D, D)
-        x = torch.bmm(x[:, None], dropout(matrices, of_matrix, generator))[:, 0]  # (B, D)
-        return dropout(self.norm_out(x), of_query, generator)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from tangokg.decode import DECODERS, States
+from tangokg.decode import States, make_decoder, make_decoding
 from tangokg.decode.states import Sparse, take_rows
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
@@ -39,6 +40,7 @@ class TangoSettings:
     ruled: ClassVar[tuple[str, ...]] = ("dim",)  # 0: by rule
 
     decoder: str = "tucker"  # a name in DECODERS
+    decoding: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the decoder's own settings
     dim: int = 200  # D, size of entity and relation states; 0: by the number of facts and the device
     layers: int = 2  # L, convolutions in the derivative
     history: int = 4  # k, observed snapshots in a window
@@ -64,8 +66,6 @@ class TangoSettings:
     atol: float = 1e-6
 
     def __post_init__(self) -> None:
-        if self.decoder not in DECODERS:
-            raise ConfigError(f"decoder {self.decoder!r} is unknown; choose one of {', '.join(DECODERS)}.")
         if self.dim < 0:
             raise ConfigError(f"dim must be at least 1, or 0 for a size by rule, found {self.dim}.")
         for name in ("history", "layers"):
@@ -83,6 +83,7 @@ class TangoSettings:
             if getattr(self, name) not in known:
                 raise ConfigError(f"{name} {getattr(self, name)!r} is unknown; choose one of {', '.join(known)}.")
         self.method()
+        make_decoding(self)
 
     def by_rule(self, size: Size) -> dict[str, int]:
         """Few facts cannot fill large states, and a CPU has no time for them."""
@@ -137,7 +138,7 @@ class Tango(Model):
         self.derivative = Derivative(
             dim, settings.layers, settings.transition, settings.dropout, settings.identity, generator
         )
-        self.decoder = DECODERS[settings.decoder](dim, settings.dropout, generator)
+        self.decoder = make_decoder(settings, dim, generator)
         self.copying = CopyLogits(2 * train.num_relations) if settings.copying else None
         seen = torch.zeros(train.num_entities, dtype=torch.bool, device=train.o.device).index_fill_(0, train.o, True)
         gaps = train.t.diff()

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tangokg.config import parse_assignment, read_toml, unknown_setting, update
+from tangokg.config import TABLES, parse_assignment, read_toml, split_key, unknown_setting, update
 from tangokg.errors import ConfigError, nearest, offer
 from tangokg.models import MODELS
 
@@ -109,8 +109,9 @@ class RunConfig:
     seed: int = 0
 
     def to_tables(self) -> dict[str, Any]:
-        """Plain values for TOML and JSON."""
-        own = {"settings": asdict(self.settings)} if fields(self.settings) else {}
+        """Plain values for TOML and JSON; an empty table says nothing."""
+        values = {key: value for key, value in asdict(self.settings).items() if value != {}}
+        own = {"settings": values} if values else {}
         return {"schema": SCHEMA, "model": self.model, "seed": self.seed, **own, "train": asdict(self.train)}
 
 
@@ -132,24 +133,14 @@ def make_config(
     for key in tables:
         if key not in (known := ("model", "seed", "settings", "train", "clock", "data", "paper")):
             raise ConfigError(f"{where}: unknown table or key {key!r}; expected {', '.join(known)}.")
-    for key in ("settings", "train"):
+    for key in TABLES:
         if not isinstance(tables.get(key, {}), Mapping):
             raise ConfigError(f"{where}: [{key}] must be a table, found {tables[key]!r}.")
     settings = update(MODELS[name].settings, tables.get("settings", {}), f"{where} [settings]")
     usual = update(TrainSettings(), MODELS[name].train, f"the model {name}")
     given = tables.get("train", {})
     train = update(usual, {"budget": NO_LIMIT, **given} if "epochs" in given else given, f"{where} [train]")
-    assignments = list(assignments)
-    for text in [*_no_limit(assignments), *assignments]:
-        key, value = parse_assignment(text)
-        table, _, short = key.rpartition(".")
-        in_train = short in {f.name for f in fields(train)}
-        if table == "train" or (not table and in_train):
-            train = update(train, {short: value}, "--set")
-        elif table in ("", "settings"):
-            settings = _update_either(settings, train, short, value)
-        else:
-            raise ConfigError(f"--set {text!r}: unknown table {table!r}; expected settings or train.")
+    settings, train = _assign(settings, train, list(assignments))
     chosen = seed if seed is not None else tables.get("seed", 0)
     if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen < 2**63:
         raise ConfigError(f"{where}: seed must be a whole number from 0 to 2**63 - 1, found {chosen!r}.")
@@ -169,16 +160,30 @@ def inherit(config: RunConfig, begun: RunConfig) -> RunConfig:
 
 def _no_limit(assignments: Iterable[str]) -> list[str]:
     """Who says how many epochs wants no other limit, unless he says that too."""
-    names = {parse_assignment(text)[0].rpartition(".")[2] for text in assignments}
+    names = {split_key(parse_assignment(text)[0])[1] for text in assignments}
     return [f"train.budget={NO_LIMIT}"] if "epochs" in names and "budget" not in names else []
 
 
-def _update_either(settings: Any, train: TrainSettings, key: str, value: Any) -> Any:
-    """Update the model's settings; an unknown key is looked for among both, so that the message offers all."""
-    own, of_train = [f.name for f in fields(settings)], [f.name for f in fields(train)]
-    if key not in own:
-        raise unknown_setting("--set", key, [*own, *of_train])
-    return update(settings, {key: value}, "--set")
+def _assign(settings: Any, train: TrainSettings, assignments: list[str]) -> tuple[Any, TrainSettings]:
+    """``key=value`` texts: each updates the settings of the model or those of training, all at once.
+
+    So a decoder may be chosen after its settings. The message about an unknown key offers those of both.
+    """
+    of_model, of_train = ([f.name for f in fields(table)] for table in (settings, train))
+    changed: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
+    for text in [*_no_limit(assignments), *assignments]:
+        key, value = parse_assignment(text)
+        table, name, part = split_key(key)
+        table = table or ("train" if name in of_train else "settings")
+        if part:
+            inner = changed[table].get(name, getattr(settings, name, None))
+            if not isinstance(inner, Mapping):
+                raise ConfigError(f"--set {text!r}: unknown table {name!r}; expected settings or train.")
+            value = {**inner, part: value}
+        if table == "settings" and name not in of_model:
+            raise unknown_setting("--set", name, [*of_model, *of_train])
+        changed[table][name] = value
+    return update(settings, changed["settings"], "--set"), update(train, changed["train"], "--set")
 
 
 def load_config(path: Path, model: str | None = None, assignments: Iterable[str] = ()) -> RunConfig:

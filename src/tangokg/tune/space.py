@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tangokg.config import parse_assignment, to_toml
+from tangokg.config import parse_assignment, split_key, to_toml
+from tangokg.decode import make_decoding
 from tangokg.errors import ConfigError, DataError, nearest, offer
 from tangokg.models import MODELS
 from tangokg.quads.values import Dataset
@@ -145,6 +146,8 @@ class Plan:
         model = self.fixed.get("model") or next(iter(getattr(self.space.get("model"), "values", ("tango",))))
         config = resolve(make_config(model), dataset)
         known = {"model": model, "scale": 0.1} | asdict(config.settings) | asdict(config.train)
+        if hasattr(config.settings, "decoding"):
+            known |= {f"decoding.{key}": value for key, value in asdict(make_decoding(config.settings)).items()}
         return {name: choice.clip(known[name]) for name, choice in self.space.items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,12 +203,10 @@ def make_plan(
 def _given(text: str) -> tuple[str, Any]:
     """``train.epochs=3`` -> epochs, 3; the table is checked, and then no longer needed."""
     key, value = parse_assignment(text)
-    table, _, short = key.rpartition(".")
-    if table not in ("", "settings", "train") or (table == "train") > (
-        short in {f.name for f in fields(TrainSettings)}
-    ):
+    table, name, part = split_key(key)
+    if table == "train" and name not in {f.name for f in fields(TrainSettings)}:
         raise ConfigError(f"--set {text!r}: there is no such setting.")
-    return short, value
+    return f"{name}.{part}" if part else name, value
 
 
 def _check(plan: Plan) -> None:

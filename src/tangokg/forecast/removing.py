@@ -1,0 +1,101 @@
+"""The facts that may speak for an answer, what a question can see, and the history without some facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tangokg.quads.values import Quadruples
+from tangokg.snapshots.timeline import Timeline, build_timeline
+
+BETWEEN, OWN, PATHS = 20, 10, 5  # the last facts of both, of the subject, and the last paths of two between them
+LAST = 64  # facts of each partner of a subject that a question can see; no model looks at more than some of them
+
+Fact = tuple[int, int, int, int]  # s, r, o, t
+History = tuple[Timeline, int]  # and how many of its snapshots are known
+
+
+def considered(known: Quadruples, a: int, b: int) -> list[Fact]:
+    """The facts that may speak for b as the answer of a; ``known`` are in the order of time.
+
+    They are the last facts between the two in either direction, the last facts of a, and both facts of the last paths
+    a - x - b, a path being as old as the older of its facts.
+    """
+    ends = (known.s == a) | (known.o == a), (known.s == b) | (known.o == b)
+    between = ((known.s == a) & (known.o == b)) | ((known.s == b) & (known.o == a))
+    rows = [np.flatnonzero(between)[-BETWEEN:], np.flatnonzero(ends[0])[-OWN:]]
+    last = [_last_with(known, end, own) for end, own in zip((a, b), ends, strict=True)]
+    common = [x for x in last[0].keys() & last[1].keys() if x not in (a, b)]
+    common.sort(key=lambda x: min(last[0][x], last[1][x]), reverse=True)
+    rows.append(np.array([side[x] for x in common[:PATHS] for side in last], dtype=np.int64))
+    columns = (column[np.concatenate(rows)].tolist() for column in (known.s, known.r, known.o, known.t))
+    return list(dict.fromkeys(zip(*columns, strict=True)))
+
+
+def _last_with(known: Quadruples, end: int, own: NDArray[np.bool_]) -> dict[int, int]:
+    """Entity -> the row of its last fact with ``end``; ``own`` are the facts of ``end``."""
+    rows = np.flatnonzero(own)
+    other = np.where(known.s[rows] == end, known.o[rows], known.s[rows])
+    return dict(zip(other.tolist(), rows.tolist(), strict=True))  # the later replaces the earlier
+
+
+def history_without(known: Quadruples, removed: Iterable[Fact] = ()) -> History:
+    """The history as if some facts had never happened, and how many of its snapshots are known.
+
+    All recomputation goes through here. Where no fact is left, nothing is known of the whole history.
+    """
+    gone = np.zeros(len(known), dtype=bool)
+    for fact in removed:
+        gone |= rows_of(known, fact)
+    timeline = build_timeline(known if gone.all() or not gone.any() else known.select(~gone))
+    return timeline, 0 if gone.all() else len(timeline)
+
+
+def rows_of(known: Quadruples, fact: Fact) -> NDArray[np.bool_]:
+    """(F,) which rows are this fact; it may have been told more than once."""
+    s, r, o, t = fact
+    rows: NDArray[np.bool_] = (known.s == s) & (known.r == r) & (known.o == o) & (known.t == t)
+    return rows
+
+
+def within_sight(
+    known: Quadruples, subjects: Sequence[int], facts: Sequence[Fact], history: int, seen: NDArray[np.bool_]
+) -> Quadruples:
+    """All facts of some subjects, the last ones of whoever they met, the last snapshots, and all of newcomers.
+
+    ``facts`` may be taken away, so that there is one snapshot more for each that would be empty without them.
+    """
+    own = np.isin(known.s, subjects) | np.isin(known.o, subjects)
+    met = np.unique(np.concatenate([known.s[own], known.o[own]]))
+    keep = own | _last_of(known, met)
+    if history:
+        times = np.unique(known.t)
+        keep |= known.t >= times[-min(len(times), history + 1 + _emptied(known, facts))]
+    new = np.ones(known.vocab.num_entities, dtype=bool)
+    new[: len(seen)] = ~seen
+    return known.select(keep | new[known.s] | new[known.o])
+
+
+def _emptied(known: Quadruples, facts: Sequence[Fact]) -> int:
+    """How many snapshots have no further facts than these."""
+    number = 0
+    for t in {t for *_, t in facts}:
+        rows = slice(*(int(np.searchsorted(known.t, t, side)) for side in ("left", "right")))
+        own = zip(known.s[rows].tolist(), known.r[rows].tolist(), known.o[rows].tolist(), strict=True)
+        number += {fact[:3] for fact in facts if fact[3] == t} >= set(own)
+    return number
+
+
+def _last_of(known: Quadruples, entities: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(F,) the last facts of each entity; ``known`` are in the order of time."""
+    entity, row = (np.concatenate(both) for both in ((known.s, known.o), [np.arange(len(known))] * 2))
+    wanted = np.isin(entity, entities)
+    entity, row = entity[wanted], row[wanted]
+    order = np.lexsort((row, entity))
+    entity, row = entity[order], row[order]
+    end = np.searchsorted(entity, entity, side="right")
+    found = np.zeros(len(known), dtype=bool)
+    found[row[end - np.arange(len(row)) <= LAST]] = True
+    return found

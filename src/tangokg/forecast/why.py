@@ -1,0 +1,174 @@
+"""Which earlier facts raised an answer: the model is asked again without each of them (docs/maths.md, row M59)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tangokg.errors import ConfigError
+from tangokg.forecast.answers import Answer, Forecast
+from tangokg.forecast.questions import Question
+from tangokg.forecast.reasons import Reason, Reasons
+from tangokg.forecast.removing import Fact, History, considered, history_without, rows_of, within_sight
+from tangokg.models import Model
+from tangokg.quads.values import Quadruples, in_time_order
+from tangokg.snapshots.timeline import Timeline
+from tangokg.snapshots.windows import Queries, Windows
+
+ANSWERS = 3  # whose reasons are given where nobody says how many
+WORTH = 0.5  # of all facts: fewer are worth to be looked at alone
+EQUAL = 1e-4  # how near scores must come to those from all facts
+NONE = "no earlier fact alone raised it"
+LEAST = 1e-4  # a fact that changes a share by less of it is none of its reasons
+
+
+def number_of_answers(why: bool | int) -> int:
+    """How many answers get reasons: ``True`` is the usual number."""
+    if why < 0:
+        raise ConfigError(f"why must not be negative, found {why}: it says how many answers get reasons.")
+    return ANSWERS if why is True else int(why)
+
+
+def explain(
+    model: Model, facts: Quadruples, timeline: Timeline, question: Question, forecast: Forecast, number: int
+) -> Forecast:
+    """The forecast with reasons for its first answers; ``timeline`` has the facts, on the device of the model."""
+    first = forecast.answers[:number]
+    if not first:
+        return forecast
+    found = Explaining(model, facts, timeline, question).reasons(first)
+    told = [replace(answer, reasons=one) for answer, one in zip(first, found, strict=True)]
+    return replace(forecast, answers=(*told, *forecast.answers[number:]))
+
+
+@dataclass(frozen=True, eq=False)
+class Explaining:
+    """A model, what it may know, and the question whose answers are explained."""
+
+    model: Model
+    facts: Quadruples
+    timeline: Timeline
+    question: Question
+
+    def reasons(self, answers: Sequence[Answer]) -> list[Reasons]:
+        """Of each answer; what the model says without a fact is computed once for all of them."""
+        asked = [self._asked(answer) for answer in answers]
+        queries = torch.tensor(asked, device=self.timeline.t.device)  # (M, 3)
+        whole = self.timeline, self.timeline.before(self.question.step)
+        scores = self.scores(whole, queries)
+        if not self.model.looks_back:
+            share = self._of(scores, queries)
+            note = "the model does not look at earlier facts; it answers from its weights"
+            return [self._put(answer, p, [], p, note) for answer, p in zip(answers, share, strict=True)]
+        known = in_time_order(self.facts.before(self.question.step))
+        facts = [considered(known, a, b) for a, _, b in asked]
+        known, scores = self._near(known, facts, queries, scores)
+        share, left = self._of(scores, queries), self._left(known, facts, queries)
+        told = []
+        for i, answer in enumerate(answers):
+            raising = {fact: p for fact, p in left[i].items() if share[i] - p > LEAST * share[i]}
+            if not raising:
+                told.append(self._put(answer, share[i], [], share[i], NONE))
+                continue
+            rest = self.shares(self._without(known, raising), queries[i : i + 1])[0]
+            told.append(self._tell(known, answer, share[i], raising, rest, self.terms(whole, queries[i])))
+        return told
+
+    def _near(
+        self, known: Quadruples, facts: list[list[Fact]], queries: Tensor, scores: Tensor
+    ) -> tuple[Quadruples, Tensor]:
+        """The facts within sight, where they give every candidate its score: the model looks at nothing else."""
+        every = [fact for own in facts for fact in own]
+        history = getattr(getattr(self.model, "settings", None), "history", 0)
+        seen = getattr(self.model, "seen", torch.ones(known.vocab.num_entities, dtype=torch.bool)).cpu().numpy()
+        near = within_sight(known, queries[:, 0].tolist(), every, history, seen)
+        if len(near) > WORTH * len(known):
+            return known, scores
+        local = self.scores(self._without(near), queries)
+        return (near, local) if torch.allclose(local, scores, rtol=EQUAL, atol=EQUAL) else (known, scores)
+
+    def _left(self, known: Quadruples, facts: list[list[Fact]], queries: Tensor) -> list[dict[Fact, float]]:
+        """Of each answer: fact -> the share without it."""
+        left: list[dict[Fact, float]] = [{} for _ in facts]
+        for fact in dict.fromkeys(fact for own in facts for fact in own):
+            if rows_of(known, fact).any():  # else it is out of sight
+                rows = [i for i, own in enumerate(facts) if fact in own]
+                found = self.shares(self._without(known, [fact]), queries[rows])
+                for i, p in zip(rows, found, strict=True):
+                    left[i][fact] = p
+        return left
+
+    def _without(self, known: Quadruples, removed: Iterable[Fact] = ()) -> History:
+        timeline, number = history_without(known, removed)
+        return timeline.to(self.timeline.t.device), number
+
+    def _asked(self, answer: Answer) -> tuple[int, int, int]:
+        """The query (s, label) whose object the answer is; an asked subject is the object of the reciprocal query."""
+        vocab = self.facts.vocab
+        s, r, o = vocab.entity_id(answer.subject), vocab.relation_id(answer.relation), vocab.entity_id(answer.object)
+        return (o, r + vocab.num_relations, s) if self.question.asked == "subject" else (s, r, o)
+
+    def shares(self, history: History, queries: Tensor) -> list[float]:
+        """What the model gives to each (s, label, o) among all objects, from this history."""
+        return self._of(self.scores(history, queries), queries)
+
+    def scores(self, history: History, queries: Tensor) -> Tensor:
+        """Scores (M, N) of all objects for each (s, label, o)."""
+        s, r, _ = queries.T
+        with torch.inference_mode():
+            return self.model.score(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
+
+    def _of(self, scores: Tensor, queries: Tensor) -> list[float]:
+        p = self.model.probabilities(scores).gather(1, queries[:, 2:])[:, 0].double()
+        return [float(share) for share in p.tolist()]
+
+    def terms(self, history: History, query: Tensor) -> dict[Fact, float]:
+        """What each fact adds to the score of one (s, label, o), where the model says so."""
+        timeline, (s, r, o) = history[0], query[:, None]
+        with torch.inference_mode():
+            found = self.model.terms(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
+        if found is None:
+            return {}
+        mine = found.o == o
+        own = found.edge[mine]
+        label, ends = timeline.r[own], (timeline.s[own], timeline.o[own])
+        back = label >= timeline.num_relations
+        s, o = torch.where(back, ends[1], ends[0]), torch.where(back, ends[0], ends[1])
+        step = timeline.t[torch.searchsorted(timeline.offset, own, right=True) - 1].long()
+        facts = zip(*(column.tolist() for column in (s, label % timeline.num_relations, o, step)), strict=True)
+        return dict(zip(facts, found.value[mine].tolist(), strict=True))
+
+    def _encode(self, history: History) -> object:
+        timeline, known = history
+        step = torch.tensor([self.question.step], dtype=torch.float64, device=timeline.t.device)
+        return self.model.encode(timeline, Windows(torch.tensor([known], device=timeline.t.device), step))
+
+    def _tell(
+        self,
+        known: Quadruples,
+        answer: Answer,
+        share: float,
+        raising: dict[Fact, float],
+        rest: float,
+        exact: dict[Fact, float],
+    ) -> Reasons:
+        """Drops as shares, and ids as names; facts that lower the answer when they go together raise nothing."""
+        if rest >= share:
+            return self._put(answer, share, [], share, NONE)
+        explained, total = 1 - rest / share, sum(share - left for left in raising.values())
+        vocab, clock = known.vocab, known.clock
+        found = []
+        for (s, r, o, t), left in sorted(raising.items(), key=lambda one: one[1]):
+            moment = float(known.moments[rows_of(known, (s, r, o, t))].max())
+            names = vocab.entities[s], vocab.relations[r], vocab.entities[o], clock.format(moment)
+            part = explained * (share - left) / total
+            found.append(Reason(*names, self.question.until - t, part, left, exact.get((s, r, o, t))))
+        return self._put(answer, share, found, rest)
+
+    def _put(self, answer: Answer, share: float, found: list[Reason], rest: float, note: str = "") -> Reasons:
+        names = answer.subject, answer.relation, answer.object
+        part = rest / share if share else 1.0
+        return Reasons(*names, share, tuple(found), part, rest, self.facts.clock.unit, note)
