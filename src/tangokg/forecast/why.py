@@ -20,7 +20,7 @@ from tangokg.snapshots.windows import Queries, Windows
 
 ANSWERS = 3  # whose reasons are given where nobody says how many
 WORTH = 0.5  # of all facts: fewer are worth to be looked at alone
-EQUAL = 1e-4  # how near scores must come to those from all facts
+EQUAL = 1e-4  # of the share of each candidate: how near it must come to that from all facts
 NONE = "no earlier fact alone raised it"
 LEAST = 1e-4  # a fact that changes a share by less of it is none of its reasons
 
@@ -58,47 +58,49 @@ class Explaining:
         asked = [self._asked(answer) for answer in answers]
         queries = torch.tensor(asked, device=self.timeline.t.device)  # (M, 3)
         whole = self.timeline, self.timeline.before(self.question.step)
-        scores = self.scores(whole, queries)
+        p = self.shares(whole, queries)
         if not self.model.looks_back:
-            share = self._of(scores, queries)
+            share = self._of(p, queries)
             note = "the model does not look at earlier facts; it answers from its weights"
-            return [self._put(answer, p, [], p, note) for answer, p in zip(answers, share, strict=True)]
+            return [self._put(answer, own, [], own, note) for answer, own in zip(answers, share, strict=True)]
         known = in_time_order(self.facts.before(self.question.step))
         facts = [considered(known, a, b) for a, _, b in asked]
-        known, scores = self._near(known, facts, queries, scores)
-        share, left = self._of(scores, queries), self._left(known, facts, queries)
+        known, p = self._near(known, facts, queries, p)
+        share, left = self._of(p, queries), self._left(known, facts, queries)
         told = []
         for i, answer in enumerate(answers):
-            raising = {fact: p for fact, p in left[i].items() if share[i] - p > LEAST * share[i]}
+            raising = {fact: own for fact, own in left[i].items() if share[i] - own > LEAST * share[i]}
             if not raising:
                 told.append(self._put(answer, share[i], [], share[i], NONE))
                 continue
-            rest = self.shares(self._without(known, raising), queries[i : i + 1])[0]
+            query = queries[i : i + 1]
+            (rest,) = self._of(self.shares(self._without(known, raising), query), query)
             told.append(self._tell(known, answer, share[i], raising, rest, self.terms(whole, queries[i])))
         return told
 
     def _near(
-        self, known: Quadruples, facts: list[list[Fact]], queries: Tensor, scores: Tensor
+        self, known: Quadruples, facts: list[list[Fact]], queries: Tensor, p: Tensor
     ) -> tuple[Quadruples, Tensor]:
-        """The facts within sight, where they give every candidate its score: the model looks at nothing else."""
+        """The facts within sight, where they give every candidate its share: the model looks at nothing else."""
         every = [fact for own in facts for fact in own]
         history = getattr(getattr(self.model, "settings", None), "history", 0)
         seen = getattr(self.model, "seen", torch.ones(known.vocab.num_entities, dtype=torch.bool)).cpu().numpy()
         near = within_sight(known, queries[:, 0].tolist(), every, history, seen)
         if len(near) > WORTH * len(known):
-            return known, scores
-        local = self.scores(self._without(near), queries)
-        return (near, local) if torch.allclose(local, scores, rtol=EQUAL, atol=EQUAL) else (known, scores)
+            return known, p
+        local = self.shares(self._without(near), queries)
+        least = torch.finfo(p.dtype).tiny  # below which shares are 0
+        return (near, local) if torch.allclose(local, p, rtol=EQUAL, atol=least) else (known, p)
 
     def _left(self, known: Quadruples, facts: list[list[Fact]], queries: Tensor) -> list[dict[Fact, float]]:
         """Of each answer: fact -> the share without it."""
         left: list[dict[Fact, float]] = [{} for _ in facts]
         for fact in dict.fromkeys(fact for own in facts for fact in own):
             if rows_of(known, fact).any():  # else it is out of sight
-                rows = [i for i, own in enumerate(facts) if fact in own]
-                found = self.shares(self._without(known, [fact]), queries[rows])
-                for i, p in zip(rows, found, strict=True):
-                    left[i][fact] = p
+                rows = [i for i, some in enumerate(facts) if fact in some]
+                found = self._of(self.shares(self._without(known, [fact]), queries[rows]), queries[rows])
+                for i, own in zip(rows, found, strict=True):
+                    left[i][fact] = own
         return left
 
     def _without(self, known: Quadruples, removed: Iterable[Fact] = ()) -> History:
@@ -111,19 +113,18 @@ class Explaining:
         s, r, o = vocab.entity_id(answer.subject), vocab.relation_id(answer.relation), vocab.entity_id(answer.object)
         return (o, r + vocab.num_relations, s) if self.question.asked == "subject" else (s, r, o)
 
-    def shares(self, history: History, queries: Tensor) -> list[float]:
-        """What the model gives to each (s, label, o) among all objects, from this history."""
-        return self._of(self.scores(history, queries), queries)
-
-    def scores(self, history: History, queries: Tensor) -> Tensor:
-        """Scores (M, N) of all objects for each (s, label, o)."""
+    def shares(self, history: History, queries: Tensor) -> Tensor:
+        """What the model gives to all objects (M, N) for each (s, label, o), from this history."""
         s, r, _ = queries.T
         with torch.inference_mode():
-            return self.model.score(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
+            return self.model.probabilities(
+                self.model.score(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
+            )
 
-    def _of(self, scores: Tensor, queries: Tensor) -> list[float]:
-        p = self.model.probabilities(scores).gather(1, queries[:, 2:])[:, 0].double()
-        return [float(share) for share in p.tolist()]
+    @staticmethod
+    def _of(p: Tensor, queries: Tensor) -> list[float]:
+        """The shares of the answers alone."""
+        return [float(share) for share in p.gather(1, queries[:, 2:])[:, 0].double()]
 
     def terms(self, history: History, query: Tensor) -> dict[Fact, float]:
         """What each fact adds to the score of one (s, label, o), where the model says so."""
