@@ -152,26 +152,32 @@ def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
     begin, stop = min(train // 8 + 1, max(train - 1, 1)), train + valid
     parts = {"train": evenly(begin, train, WINDOWS), "valid": evenly(train, stop, WINDOWS)}
     soon = [ask_steps(timeline, pasts, target, target) for target in parts.values()]
-    later = [ask_steps(timeline, pasts, target, _before(target)) for target in parts.values()]
+    later = [ask_steps(timeline, pasts, *_further(target)) for target in parts.values()]
     spans = [
-        ask_spans(timeline, pasts, known, _lengths(known), end)
+        ask_spans(timeline, pasts, *_each(known, SPANS), end)
         for known, end in zip(parts.values(), (train, stop), strict=True)
     ]
-    heads = [_fit_head(timeline, pasts, *asked) for asked in (soon, later, spans)]
+    heads = [_fit_head(timeline, pasts, *asked, far=asked is not soon) for asked in (soon, later, spans)]
     gaps = timeline.t[:train].diff() / gap
     longest = float(gaps.quantile(0.99)) if len(gaps) else 1.0
     return Hazard(heads[0], heads[1], heads[2], _fresh_rate(pasts, begin, train), gap, longest)
 
 
-def _before(target: Tensor) -> Tensor:
-    return (target - torch.tensor(AHEAD)[torch.arange(len(target)) % len(AHEAD)]).clamp(min=1)
+def _further(target: Tensor) -> tuple[Tensor, Tensor]:
+    target, ahead = _each(target, AHEAD)
+    return target, (target - ahead).clamp(min=1)
 
 
-def _lengths(known: Tensor) -> Tensor:
-    return torch.tensor(SPANS)[torch.arange(len(known)) % len(SPANS)]
+def _each(window: Tensor, values: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Each window with each of some values."""
+    return window.repeat_interleave(len(values)), torch.tensor(values).repeat(len(window))
 
 
-def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked) -> Head:
+def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked, *, far: bool) -> Head:
+    """Of questions ``far`` ahead the calibration looks at how far.
+
+    For the next step it does not: there a window has one distance, and validation few windows.
+    """
     generator = torch.Generator().manual_seed(0)
     train, valid = train.sample(ROWS, generator), valid.sample(CALIBRATED, generator)
     fact = _fit_facts(timeline, pasts, train.select(torch.randperm(len(train), generator=generator)))
@@ -183,6 +189,7 @@ def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked) -> H
     for ridge in OWN_RIDGES:  # how much labels differ depends on the data
         pair = fit_logistic(x, y, train.pair % pasts.num_labels, pasts.num_labels, ridge)
         z = _correctable(pasts, asked, pair.logit(judged, asked.pair, pasts.num_labels))
+        z[:, -1] *= far  # a column of zeros has no weight
         calibration = fit_logistic(z, happened, ridge=LOOSE)
         loss = float(binary_cross_entropy_with_logits(calibration.logit(z), happened)) if len(z) else 0.0
         if loss < least:
