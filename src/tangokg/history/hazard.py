@@ -38,7 +38,8 @@ class Head:
         z = v \cdot (x(s, r), \log \sum_o -\log(1 - g_o)), \quad
         H = \sigma(a \cdot (z, (z - k_i)_+, \log \Delta, \dots))
 
-    with o the objects that (s, r) had before; u and v are fitted on training, a on validation.
+    with o the objects that (s, r) had before; u and v are fitted on training, a on validation. The distance in time,
+    Delta, counts for later steps and for spans.
     """
 
     fact: Logistic
