@@ -77,6 +77,7 @@ class Hazard:
     fresh: Tensor  # (2R,) of a pair that never had a fact, in a step
     gap: float  # the usual one, in the data's unit
     longest: float  # usual gaps: a step no further ahead than that is the next one
+    recorded: Tensor  # (len(SPANS),) how often such a span holds a step at all; ``by`` is for those that do
 
     def chance(self, timeline: Timeline, pair: Tensor, known: Tensor, t: Tensor, span: bool = False) -> Tensor:
         """(M,) that each pair s * 2R + r has a fact in the step ``t``, from the snapshots ``0 .. known - 1``.
@@ -108,6 +109,7 @@ class Hazard:
         far = torch.tensor(SPANS, dtype=torch.float64)
         needed = far[: int(torch.searchsorted(far, reach.max() if len(reach) else 0.0)) + 1]
         p = torch.stack([self.by.chance(timeline, pasts, self._ahead(asked, reach, x)) for x in needed], dim=1)
+        p = p * self.recorded[: len(needed)]
         if self.longest <= 1.0 and len(asked):  # each step has facts: a span holds its first step
             p[:, 0] = torch.maximum(p[:, 0], self.next.chance(timeline, pasts, self._ahead(asked, reach, 1.0)))
         p = torch.cummax(p, dim=1).values
@@ -131,7 +133,8 @@ class Hazard:
         heads = {name: getattr(self, name) for name in ("next", "later", "by")}
         parts = {f"{name}.{f.name}": getattr(head, f.name) for name, head in heads.items() for f in fields(head)}
         plain = {f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in vars(part).items()}
-        return plain | {"fresh": self.fresh, "scale": torch.tensor([self.gap, self.longest], dtype=torch.float64)}
+        scale = torch.tensor([self.gap, self.longest], dtype=torch.float64)
+        return plain | {"fresh": self.fresh, "scale": scale, "recorded": self.recorded}
 
 
 def hazard_from(tensors: dict[str, Tensor]) -> Hazard:
@@ -142,7 +145,7 @@ def hazard_from(tensors: dict[str, Tensor]) -> Hazard:
         for head in ("next", "later", "by")
     ]
     gap, longest = tensors["scale"].tolist()
-    return Hazard(heads[0], heads[1], heads[2], tensors["fresh"], gap, longest)
+    return Hazard(heads[0], heads[1], heads[2], tensors["fresh"], gap, longest, tensors["recorded"])
 
 
 def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
@@ -158,10 +161,13 @@ def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
         ask_spans(timeline, pasts, *_each(known, SPANS), end)
         for known, end in zip(parts.values(), (train, stop), strict=True)
     ]
+    spans = [asked.select(asked.end > asked.begin) for asked in spans]
     heads = [_fit_head(timeline, pasts, *asked, far=asked is not soon) for asked in (soon, later, spans)]
     gaps = timeline.t[:train].diff() / gap
     longest = float(gaps.quantile(0.99)) if len(gaps) else 1.0
-    return Hazard(heads[0], heads[1], heads[2], _fresh_rate(pasts, begin, train), gap, longest)
+    within = gaps <= torch.tensor(SPANS)[:, None] + 1e-9
+    recorded = within.double().mean(1) if len(gaps) else torch.ones(len(SPANS), dtype=torch.float64)
+    return Hazard(heads[0], heads[1], heads[2], _fresh_rate(pasts, begin, train), gap, longest, recorded)
 
 
 def _further(target: Tensor) -> tuple[Tensor, Tensor]:
