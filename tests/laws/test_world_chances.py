@@ -6,6 +6,7 @@ The seeds were drawn after everything was chosen. ``pytest -m slow -rP`` on this
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ import torch
 from tangokg.forecast import Forecaster, fit
 from tangokg.forecast.calibrating import ask_recent, calibrate
 from tangokg.forecast.chances import candidates
+from tangokg.history.asked import ask_spans
+from tangokg.history.given import fact_numbers
+from tangokg.history.series import pasts_of, tell
 from tangokg.models.oracle import Oracle
 from tangokg.quads.world import World, make_world
 from tangokg.rank.calibration import Calibration, join
@@ -65,3 +69,29 @@ def test_yes_and_no_are_half_as_good_as_the_truth_and_calibrated(days: int) -> N
         assert found[kind].skill < true.skill, "nobody beats the oracle"
     for kind, one in found.items():
         assert one.error() < 0.02, (kind, one.bins())
+
+
+def until(world: World, gaps: int) -> Calibration:
+    """What is said of facts until a date, ``gaps`` usual gaps after each day of the test part."""
+    forecaster = fit(world.dataset, "recurrency", verbose=False)
+    timeline, chances = build_timeline(forecaster.facts), forecaster.chances
+    pasts = pasts_of(timeline, chances.hazard.gap)
+    known = torch.searchsorted(timeline.t, torch.from_numpy(np.unique(world.dataset.test.t)).double())
+    asked = ask_spans(timeline, pasts, known, torch.full_like(known, gaps), len(timeline))
+    asked = asked.select(asked.pair % (2 * timeline.num_relations) < timeline.num_relations)
+    next_step = replace(asked, t=pasts.times[asked.known - 1] + 1.0)
+    of = candidates(forecaster.model, timeline, timeline, chances.hazard, next_step)
+    begin, end, t = (x.repeat_interleave(len(of) // len(asked)) for x in (asked.begin, asked.end, asked.t))
+    p = chances.by(timeline, of, chances.share(timeline, of), t * chances.hazard.gap).numpy()
+    happened = pasts.fact.within(fact_numbers(timeline, of.pair, of.o), begin, end).numpy()
+    seen = tell(pasts.fact, fact_numbers(timeline, of.pair, of.o), of.known, t, ()).count
+    return Calibration(p, happened, 1 - (1 - (seen / of.known).numpy()) ** gaps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gaps", [7, 14])
+def test_yes_and_no_until_a_date_are_calibrated(gaps: int) -> None:
+    found = join([until(make_world(seed), gaps) for seed in range(401, 407)])
+    sys.stdout.write(f"until {gaps} gaps: {found.to_dict()}\n")
+    assert found.skill > 0.6
+    assert found.error() < 0.03, found.bins()

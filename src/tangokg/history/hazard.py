@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -102,17 +102,21 @@ class Hazard:
         return p
 
     def _by(self, timeline: Timeline, pasts: Pasts, asked: Asked, reach: Tensor) -> Tensor:
-        """Never less for a longer span: between the spans that were learned, the largest so far, on a line.
+        next_step = self.next.chance(timeline, pasts, self._ahead(asked, reach, 1.0))
+        return self.until(asked, reach, lambda of: self.by.chance(timeline, pasts, of), next_step)
 
-        Beyond the longest of them what does not happen goes on not happening at the same rate.
+    def until(self, asked: Asked, reach: Tensor, chance: Callable[[Asked], Tensor], next_step: Tensor) -> Tensor:
+        """(M,) from the ``chance`` in the spans that were learned; between them on a line, and never less for a longer.
+
+        Beyond the longest of them what does not happen goes on not happening at the same rate. ``next_step`` (M,) is
+        the chance in one step.
         """
         far = torch.tensor(SPANS, dtype=torch.float64)
         needed = far[: int(torch.searchsorted(far, reach.max() if len(reach) else 0.0)) + 1]
-        p = torch.stack([self.by.chance(timeline, pasts, self._ahead(asked, reach, x)) for x in needed], dim=1)
-        p = p * self.recorded[: len(needed)]
-        if self.longest <= 1.0 and len(asked):  # each step has facts: a span holds its first step
-            p[:, 0] = torch.maximum(p[:, 0], self.next.chance(timeline, pasts, self._ahead(asked, reach, 1.0)))
-        p = torch.cummax(p, dim=1).values
+        p = torch.stack([chance(self._ahead(asked, reach, x)) for x in needed], dim=1) * self.recorded[: len(needed)]
+        if self.longest <= 1.0:  # each step has facts: a span holds its first step
+            p[:, 0] = torch.maximum(p[:, 0], next_step)
+        p = torch.cummax(p, dim=1).values if len(p) else p
         high = torch.searchsorted(needed, reach).clamp(1, max(len(needed) - 1, 1)).clamp(max=len(needed) - 1)
         low = (high - 1).clamp(min=0)
         share = ((reach - needed[low]) / (needed[high] - needed[low]).clamp(min=1e-9)).clamp(0.0, 1.0)
@@ -158,7 +162,7 @@ def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
     soon = [ask_steps(timeline, pasts, target, target) for target in parts.values()]
     later = [ask_steps(timeline, pasts, *_further(target)) for target in parts.values()]
     spans = [
-        ask_spans(timeline, pasts, *_each(known, SPANS), end)
+        ask_spans(timeline, pasts, *each(known, SPANS), end)
         for known, end in zip(parts.values(), (train, stop), strict=True)
     ]
     spans = [asked.select(asked.end > asked.begin) for asked in spans]
@@ -171,11 +175,11 @@ def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
 
 
 def _further(target: Tensor) -> tuple[Tensor, Tensor]:
-    target, ahead = _each(target, AHEAD)
+    target, ahead = each(target, AHEAD)
     return target, (target - ahead).clamp(min=1)
 
 
-def _each(window: Tensor, values: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def each(window: Tensor, values: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Each window with each of some values."""
     return window.repeat_interleave(len(values)), torch.tensor(values).repeat(len(window))
 
