@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -118,9 +120,25 @@ def test_kept_facts_stay_with_the_run(tmp_path: Path, capsys: pytest.CaptureFixt
     assert not [path for path in run.iterdir() if path.name.startswith(".")]
 
 
+def test_facts_kept_by_several_processes_at_once_all_stay(tmp_path: Path) -> None:
+    events, run = write_events(tmp_path / "events.csv"), tmp_path / "run"
+    assert main(["-q", "train", str(events), "--model", "recurrence", "--out", str(run)]) == 0
+    started = []
+    for day in (21, 22, 23):
+        later = tmp_path / f"{day}.csv"
+        later.write_text(f"subject,relation,object,date\nHal{day},calls,Bob,2024-01-{day}\n")
+        words = ["forecast", str(run), "Bob", "calls", "--observe", str(later), "--keep"]
+        started.append(subprocess.Popen([sys.executable, "-m", "tangokg", *words], stdout=subprocess.DEVNULL))
+    assert [process.wait() for process in started] == [0, 0, 0]
+    after = load(run).dataset.after
+    assert after is not None
+    assert {after.vocab.entities[s] for s in after.s} == {"Hal21", "Hal22", "Hal23"}
+
+
 def test_facts_are_not_kept_in_a_run_that_another_process_writes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tangokg.cli.keeping.WAIT", 0.0)
     events, run = write_events(tmp_path / "events.csv"), tmp_path / "run"
     assert main(["-q", "train", str(events), "--model", "recurrence", "--out", str(run)]) == 0
     later = tmp_path / "later.csv"

@@ -13,6 +13,7 @@ import pytest
 import tangokg as tk
 from cli_runs import printed, write_events
 from tangokg.cli import main
+from tangokg.forecast.training import read_with
 from tangokg.quads import find
 from tangokg.quads.values import Dataset
 
@@ -59,6 +60,9 @@ def test_an_option_means_the_same_everywhere(name: str, tmp_path: Path, capsys: 
     facts = tk.read_events(path, **case.keywords)
     expected = facts.split()
     assert same(tk.fit(path, "recurrence", **case.keywords).dataset, expected)
+    tk.compare(path, ["recurrence"], out=tmp_path / "compared", verbose=False, **case.keywords)
+    assert same(tk.load(tmp_path / "compared" / "recurrence").dataset, expected)
+    assert same(read_with(path, case.keywords | {"dim": 4})[0], expected)  # as tk.tune does
     run, folder = tmp_path / "run", tmp_path / "made"
     assert main(["-q", "train", str(path), "--model", "recurrence", "--out", str(run), *case.words]) == 0
     assert same(tk.load(run).dataset, expected)

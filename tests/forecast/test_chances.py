@@ -170,3 +170,15 @@ def test_questions_until_a_date_are_skipped_where_they_are_bad() -> None:
     assert [row["query"] for row in found] == [0, 2]
     alone = forecaster.forecast("e4", "r1", by=last + 3, top=1).answers[0]
     assert found[1]["chance"] == pytest.approx(alone.chance)
+
+
+def test_objects_that_take_turns_are_each_likely_within_a_week() -> None:
+    """The share is that of the next step, where one of three is due; until then each of them is."""
+    rows = [("Ann", "visits", f"town{day % 3}", day) for day in range(90)]
+    columns = dict(zip(("subject", "relation", "object", "time"), zip(*rows, strict=True), strict=True))
+    forecaster = fit(pa.table({name: list(column) for name, column in columns.items()}), "frequency", verbose=False)
+    step = [forecaster.forecast("Ann", "visits", f"town{n}").answers[0].chance for n in range(3)]
+    week = [forecaster.forecast("Ann", "visits", f"town{n}", by=96).answers[0].chance for n in range(3)]
+    assert max(step) > 0.7
+    assert sorted(step)[1] < 0.3
+    assert min(week) > 0.7

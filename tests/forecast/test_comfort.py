@@ -68,6 +68,8 @@ def test_values_become_data_frames() -> None:
     assert len(table) == len(facts)
     again = read_events(table).to_pandas()
     assert sorted(again.itertuples(index=False)) == sorted(table.itertuples(index=False))
+    timed = table.assign(time=table["time"] + "T18:30:00")
+    assert set(read_events(timed, unit="week").to_pandas()["time"]) == set(timed["time"]), "moments, not steps"
     whole = dataset.to_pandas()
     assert whole["part"].value_counts().to_dict() == {name: len(part) for name, part in dataset.parts.items()}
     forecaster = make_forecaster("recurrence", dataset)

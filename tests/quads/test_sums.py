@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tangokg.forecast import fit
-from tangokg.quads import find
+from tangokg.quads import find, read_events
 from tangokg.quads.sums import file_sums
 from tangokg.train import RunFolder
 
@@ -41,4 +41,9 @@ def test_a_run_and_its_result_keep_the_sums_of_the_data(tmp_path: Path) -> None:
 def test_a_table_has_the_sum_of_its_file(tmp_path: Path) -> None:
     table = tmp_path / "trips.csv"
     table.write_text("subject,relation,object,time\n" + "".join(f"a,to,b,2024-01-{n:02}\n" for n in range(1, 20)))
-    assert dict(find(table).files) == {"trips.csv": sha256(table.read_bytes()).hexdigest()}
+    wanted = {"trips.csv": sha256(table.read_bytes()).hexdigest()}
+    assert dict(find(table).files) == wanted
+    assert dict(read_events(table).split().files) == wanted
+    fit(table, "copy-last", out=tmp_path / "run")
+    further = fit(table, "copy-last", start_from=tmp_path / "run", allow_seen=True, out=tmp_path / "further")
+    assert dict(further.dataset.files) == wanted

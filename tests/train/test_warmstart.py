@@ -264,3 +264,21 @@ def test_counters_go_on_by_remembering(tmp_path: Path) -> None:
     found = fit(newer(), "frequency", reporter=Silent(), start_from=tmp_path / "old")
     assert len(found.facts) == len(make_dataset(1).facts) + len(newer().facts)
     assert np.isfinite(found.evaluate()["time-aware"].mrr)
+
+
+def test_rows_that_stand_alone_stay_known() -> None:
+    old, new = (dated(data) for data in (make_dataset(1), newer()))
+    facts = new.facts
+    many = facts.select(np.concatenate([np.tile(np.arange(len(facts)), 20), [0, 1]]))
+    many.t[-2:] += np.array([-60, 60]) * 365
+    data = replace(many, notes=("two rows stand alone",)).split()
+    assert data.before is not None
+    assert data.after is not None
+    joined = continue_dataset(old, data)
+    assert named(joined.train) == named(data.train)
+    assert joined.before is not None
+    assert joined.after is not None
+    assert set(named(data.before)) <= set(named(joined.before))
+    assert set(named(old.facts)) <= set(named(joined.before))
+    assert named(joined.after) == named(data.after)
+    assert joined.notes == data.notes

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tangokg.cli.keeping import keep_observed
+from tangokg.cli.keeping import keep_observed, keeping
 from tangokg.cli.options import (
     AnswersFile,
     At,
@@ -66,14 +67,15 @@ def forecast(
     from tangokg.forecast import load
     from tangokg.forecast.reasons import HEADINGS
 
-    forecaster = load(run, place)
     columns = _columns_of([*(observe or [])], queries, parse_columns(column))
-    for path in observe or []:
-        _observe(output, forecaster, path, columns[path], keep, skip_bad)
-    if observe:
-        _tell_untrained(output, forecaster)
-    if keep:
-        keep_observed(output, run, forecaster, observe)
+    with keeping(run) if keep else nullcontext():
+        forecaster = load(run, place)
+        for path in observe or []:
+            _observe(output, forecaster, path, columns[path], keep, skip_bad)
+        if observe:
+            _tell_untrained(output, forecaster)
+        if keep:
+            keep_observed(output, run, forecaster, observe)
     if queries is not None:
         from tangokg.forecast.tables import open_questions
 

@@ -11,7 +11,6 @@ from tangokg.cli.options import Reading
 from tangokg.cli.output import Output, counted
 from tangokg.errors import DataError, UnknownName, nearest, offer
 from tangokg.quads import KNOWN, data_folders, find, inspect, read_table, split, split_at
-from tangokg.quads.sums import file_sums
 from tangokg.quads.values import Dataset
 from tangokg.quads.world import make_world
 
@@ -46,7 +45,7 @@ def _read_table(data: str, reading: Reading) -> Dataset:
         raise DataError(f"{data}: --overlap is for the parts of a benchmark folder, and this is a table.")
     facts = read_table(data, **reading.table)
     none = facts.select(slice(0))
-    return Dataset(facts, none, none, Path(data).stem, facts.notes, files=file_sums(Path(data)))
+    return Dataset(facts, none, none, Path(data).stem, facts.notes, files=facts.files)
 
 
 def _check_path(data: str) -> None:

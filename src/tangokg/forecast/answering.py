@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tangokg.errors import DataError
 from tangokg.forecast.answers import Forecast, Found, describe
-from tangokg.forecast.chances import CANDIDATES, Chances, joint
+from tangokg.forecast.chances import CANDIDATES, Chances
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question
 from tangokg.forecast.shares import best_shares, shares_of
@@ -175,11 +175,12 @@ class Answering:
         of = torch.unique(key, dim=0, return_inverse=True)[1] if len(pair) else pair
         one = torch.zeros(int(of.max()) + 1 if len(of) else 0, dtype=torch.int64).scatter_(0, of, torch.arange(len(of)))
         step = self.chances.pair(timeline, pair[one], when.known[one], when.step[one])[of]
-        share = self.chances.share(timeline, Candidates(pair, o, when.known, when.step, p, step))
+        facts = Candidates(pair, o, when.known, when.step, p, step)
+        share = self.chances.share(timeline, facts)
         if not when.span:
-            return share, joint(step, share), step
+            return share, step * share, step
         happens = self.chances.pair(timeline, pair[one], when.known[one], when.until[one], span=True)[of]
-        return share, joint(happens, share, span=True), happens
+        return share, torch.minimum(self.chances.by(timeline, facts, share, when.until), happens), happens
 
     def _fact(self, question: Question) -> Forecast:
         s, r, o = torch.tensor([[-1 if x is None else x] for x in (question.s, question.r, question.o)])

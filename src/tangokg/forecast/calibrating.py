@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tangokg.forecast.chances import CANDIDATES, Chances, candidates, fact_happened, joint
+from tangokg.forecast.chances import CANDIDATES, Chances, candidates, fact_happened
 from tangokg.history.asked import Asked, ask_steps
 from tangokg.history.given import fact_numbers
 from tangokg.history.series import pasts_of, tell
@@ -47,7 +47,7 @@ def calibrate(
     inside = happened.repeat_interleave(width) > 0
     return {
         "pair": _make(of.happens[first], happened, active[first] / of.known[first]),
-        "fact": _make(joint(of.happens, share), true, seen / of.known),
+        "fact": _make(of.happens * share, true, seen / of.known),
         "share": _make(share[inside], true[inside], (seen / active.clamp(min=1))[inside]),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
@@ -10,10 +10,10 @@ from torch import Tensor
 
 from tangokg.errors import RunError
 from tangokg.forecast.shares import best_shares
-from tangokg.history.asked import Asked, ask_steps, evenly
-from tangokg.history.given import Candidates, fact_numbers, fit_given, given_chance
-from tangokg.history.hazard import Hazard, fit_hazard, hazard_from
-from tangokg.history.logistic import Logistic
+from tangokg.history.asked import Asked, ask_spans, ask_steps, evenly
+from tangokg.history.given import Candidates, fact_numbers, fit_given, given_chance, until_chance, until_features
+from tangokg.history.hazard import LOOSE, SPANS, Hazard, each, fit_hazard, hazard_from
+from tangokg.history.logistic import Logistic, fit_logistic
 from tangokg.history.series import pasts_of
 from tangokg.models import Model
 from tangokg.quads.values import Dataset, concatenate
@@ -21,6 +21,7 @@ from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.train.checkpoint import load_tensors, save_tensors
 
 FILE = "chances.safetensors"
+SCHEMA = 2
 CANDIDATES = 10  # of a pair, those with the largest shares
 WINDOWS = 24  # of validation, evenly
 PAIRS = 4000  # with a fact, that shares are calibrated on
@@ -28,10 +29,11 @@ PAIRS = 4000  # with a fact, that shares are calibrated on
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """The two factors of the chance of a fact: of (s, r) to have any, and of an object if it has."""
+    """The factors of the chance of a fact: of (s, r) to have any, of an object if it has; and that chance in a span."""
 
     hazard: Hazard
     given: Logistic
+    until: Logistic
 
     def pair(self, timeline: Timeline, pair: Tensor, known: Tensor, t: Tensor, span: bool = False) -> Tensor:
         """(M,) that each pair s * 2R + r has a fact in the step ``t``, or with ``span`` until then."""
@@ -41,22 +43,14 @@ class Chances:
         """(M,) that each object is among those of its pair, if there are any."""
         return given_chance(self.given, self.hazard, timeline, candidates)
 
+    def by(self, timeline: Timeline, candidates: Candidates, share: Tensor, t: Tensor) -> Tensor:
+        """(M,) that each fact happens at least once until ``t``, from the share of its object."""
+        return until_chance(self.until, self.hazard, timeline, candidates, share, t)
+
     def tensors(self) -> dict[str, Tensor]:
-        own = {f"given.{f.name}": getattr(self.given, f.name) for f in fields(Logistic)}
+        parts = {"given": self.given, "until": self.until}
+        own = {f"{name}.{f.name}": getattr(part, f.name) for name, part in parts.items() for f in fields(Logistic)}
         return own | {f"hazard.{name}": tensor for name, tensor in self.hazard.tensors().items()}
-
-
-def joint(happens: Tensor, share: Tensor, span: bool = False) -> Tensor:
-    r"""The chance of a fact from that of its pair, H, and its share, q.
-
-    .. math:: H q \text{ in one step,} \qquad 1 - (1 - H)^q \text{ in a span}
-
-    In a span (s, r) may have facts several times. Where these come as a Poisson process, those with the object are one
-    too, thinned by q.
-    """
-    if not span:
-        return happens * share
-    return -torch.expm1(share * torch.log1p(-happens.clamp(max=1 - 1e-12)))
 
 
 def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances:
@@ -75,7 +69,24 @@ def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances
     asked = asked.select(asked.happened(pasts) > 0).sample(PAIRS, torch.Generator().manual_seed(0))
     of = candidates(model, timeline.to(device), timeline, hazard, asked)
     y = fact_happened(timeline, hazard.gap, of.pair, of.o, asked.begin.repeat_interleave(len(of) // max(len(asked), 1)))
-    return Chances(hazard, fit_given(hazard, timeline, of, y))
+    given = fit_given(hazard, timeline, of, y)
+    return Chances(hazard, given, _fit_until(model, timeline.to(device), timeline, hazard, given, target))
+
+
+def _fit_until(
+    model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, given: Logistic, known: Tensor
+) -> Logistic:
+    """On spans after the ``known`` (W,) snapshots, of each length, that hold a step."""
+    pasts = pasts_of(timeline, hazard.gap)
+    asked = ask_spans(timeline, pasts, *each(known, SPANS), len(timeline))
+    asked = asked.select(asked.end > asked.begin).sample(PAIRS, torch.Generator().manual_seed(0))
+    step = replace(asked, t=pasts.times[asked.known - 1] + 1.0)
+    of = candidates(model, on_device, timeline, hazard, step)
+    width = len(of) // max(len(asked), 1)
+    begin, end, t = (column.repeat_interleave(width) for column in (asked.begin, asked.end, asked.t))
+    y = pasts.fact.within(fact_numbers(timeline, of.pair, of.o), begin, end)
+    x = until_features(hazard, timeline, of, given_chance(given, hazard, timeline, of), t)
+    return fit_logistic(x, y, ridge=LOOSE)
 
 
 def candidates(model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, asked: Asked) -> Candidates:
@@ -94,17 +105,20 @@ def fact_happened(timeline: Timeline, gap: float, pair: Tensor, o: Tensor, snaps
 
 
 def save_chances(folder: Path, chances: Chances) -> None:
-    save_tensors(folder / FILE, chances.tensors(), {"schema": 1})
+    save_tensors(folder / FILE, chances.tensors(), {"schema": SCHEMA})
 
 
 def load_chances(folder: Path) -> Chances | None:
-    """What a run folder keeps; None for one of an older version, or stopped before its end."""
+    """What a run folder keeps; None for one of another version, or stopped before its end: it is fitted anew."""
     path = folder / FILE
     if not path.exists():
         return None
-    tensors, _ = load_tensors(path)
+    tensors, note = load_tensors(path)
+    if note.get("schema") != SCHEMA:
+        return None
     try:
         hazard = hazard_from({n.removeprefix("hazard."): x for n, x in tensors.items() if n.startswith("hazard.")})
-        return Chances(hazard, Logistic(*(tensors[f"given.{f.name}"] for f in fields(Logistic))))
+        given, until = (Logistic(*(tensors[f"{n}.{f.name}"] for f in fields(Logistic))) for n in ("given", "until"))
+        return Chances(hazard, given, until)
     except (KeyError, ValueError) as error:
-        raise RunError(f"{path}: damaged or of another version ({error}). Delete it: it is fitted anew.") from None
+        raise RunError(f"{path}: damaged ({error}). Delete it: it is fitted anew.") from None

@@ -11,7 +11,7 @@ from typing import Any
 from tangokg.config import unknown_setting
 from tangokg.errors import ConfigError, DataError, RunError, nearest, offer
 from tangokg.forecast.forecaster import Forecaster
-from tangokg.forecast.training import as_dataset, fit
+from tangokg.forecast.training import fit, read_with
 from tangokg.models import MODELS
 from tangokg.quads.values import Dataset
 from tangokg.report.compare import Comparison, Measured
@@ -26,8 +26,6 @@ def compare(
     data: Any,
     models: Sequence[str | Forecaster] | Mapping[str, Forecaster] = USUAL,
     *,
-    unit: str | None = None,
-    columns: Mapping[str, str] | None = None,
     seed: int = 0,
     verbose: bool = True,
     out: str | Path | None = None,
@@ -36,11 +34,12 @@ def compare(
 ) -> Comparison:
     """Train each model, unless it is a forecaster already, and rank the test part of ``data`` with all of them.
 
-    ``settings`` go to every model that has them. With ``out`` each run is kept there, under the name of its model. The
+    ``settings`` go to every model that has them; those of :func:`tangokg.read_events` (``unit``, ``columns``, ...) say
+    how a table or folder is read. With ``out`` each run is kept there, under the name of its model. The
     rows of the result have the best first, with a 95 % interval; ``test`` compares the first two on the same queries.
     A forecaster that saw what it is judged by is refused, or with ``allow_seen`` marked "not comparable".
     """
-    dataset = as_dataset(data, unit=unit, columns=columns)
+    dataset, settings = read_with(data, settings)
     if not len(dataset.test):
         raise DataError(f"{dataset.name}: models are compared on the test part, and there is none.")
     chosen = _named(models)

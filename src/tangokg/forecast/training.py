@@ -255,6 +255,13 @@ def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKey
     return split(read_table(data, **reading))
 
 
+def read_with(data: Any, settings: dict[str, Any]) -> tuple[Dataset, dict[str, Any]]:
+    """The data as :func:`fit` reads it, by those of the keywords that say how, and the other keywords."""
+    names = {*TableKeywords.__annotations__, "overlap"}
+    reading = {key: value for key, value in settings.items() if key in names}
+    return as_dataset(data, **reading), {key: value for key, value in settings.items() if key not in names}
+
+
 def results(forecaster: Forecaster) -> dict[str, Any]:
     """Validation and test metrics with what they came from: a file of ``results/``."""
     dataset, progress = forecaster.dataset, forecaster.progress

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tangokg.history.asked import Asked, log_reach
 from tangokg.history.features import expected_objects, fact_features
 from tangokg.history.hazard import LOOSE, Hazard
 from tangokg.history.logistic import OWN_RIDGES, Logistic, fit_logistic
@@ -89,3 +90,38 @@ def given_chance(given: Logistic, hazard: Hazard, timeline: Timeline, of: Candid
     with p the model's share, K how many objects (s, r) usually has at a time, g the hazard of the fact, H of its pair.
     """
     return torch.sigmoid(given.logit(given_features(hazard, timeline, of), of.pair, 2 * timeline.num_relations))
+
+
+def until_features(hazard: Hazard, timeline: Timeline, of: Candidates, q: Tensor, end: Tensor) -> Tensor:
+    """(M, F) of candidates with shares ``q`` (M,), for spans up to ``end`` (M,) in usual gaps that hold a step."""
+    pasts, asked = pasts_of(timeline, hazard.gap), Asked(of.pair, of.known, end, of.known, of.known)
+    key, row = torch.unique(torch.stack([of.pair, of.known, end], dim=1), dim=0, return_inverse=True)
+    one = torch.zeros(len(key), dtype=torch.int64).scatter_(0, row, torch.arange(len(row)))
+    happens = hazard.by.chance(timeline, pasts, asked.select(one))[row]
+    fact = fact_numbers(timeline, of.pair, of.o)
+    seen = (tell(pasts.fact, fact, of.known, end, ()).count > 0).double()
+    g = hazard.by.fact.logit(fact_features(pasts, of.pair, fact, of.known, end), of.pair, pasts.num_labels)
+    logits = [torch.logit(p.clamp(1e-6, 1 - 1e-6)) for p in (_thin(happens, q), q, happens)]
+    return torch.stack([*logits, seen, seen * g], dim=1)
+
+
+def until_chance(until: Logistic, hazard: Hazard, timeline: Timeline, of: Candidates, q: Tensor, t: Tensor) -> Tensor:
+    r"""(M,) that each fact happens at least once in the steps up to ``t`` (M,) (docs/maths.md, row M47).
+
+    .. math:: \sigma(w \cdot (l(1 - (1 - H)^q), l(q), l(H), l(g), \dots)), \qquad l(p) = \log p - \log(1 - p)
+
+    with H the chance of the pair in the span, q the share of the object, g the hazard of the fact itself in the span.
+    """
+    pasts, end = pasts_of(timeline, hazard.gap), t / hazard.gap
+    asked = Asked(of.pair, of.known, end, of.known, of.known)
+
+    def chance(span: Asked) -> Tensor:
+        x = until_features(hazard, timeline, of, q, span.t)
+        return torch.sigmoid(until.logit(x) if until.weight.any() else x[:, 0])  # nothing was learned: thinned
+
+    return hazard.until(asked, torch.exp(log_reach(pasts, asked)), chance, of.happens * q)
+
+
+def _thin(happens: Tensor, q: Tensor) -> Tensor:
+    """1 - (1 - H)^q: where the facts of a pair come as a Poisson process, those with the object are one too."""
+    return -torch.expm1(q * torch.log1p(-happens.clamp(max=1 - 1e-12)))

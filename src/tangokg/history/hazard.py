@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -38,7 +38,8 @@ class Head:
         z = v \cdot (x(s, r), \log \sum_o -\log(1 - g_o)), \quad
         H = \sigma(a \cdot (z, (z - k_i)_+, \log \Delta, \dots))
 
-    with o the objects that (s, r) had before; u and v are fitted on training, a on validation.
+    with o the objects that (s, r) had before; u and v are fitted on training, a on validation. The distance in time,
+    Delta, counts for later steps and for spans.
     """
 
     fact: Logistic
@@ -76,6 +77,7 @@ class Hazard:
     fresh: Tensor  # (2R,) of a pair that never had a fact, in a step
     gap: float  # the usual one, in the data's unit
     longest: float  # usual gaps: a step no further ahead than that is the next one
+    recorded: Tensor  # (len(SPANS),) how often such a span holds a step at all; ``by`` is for those that do
 
     def chance(self, timeline: Timeline, pair: Tensor, known: Tensor, t: Tensor, span: bool = False) -> Tensor:
         """(M,) that each pair s * 2R + r has a fact in the step ``t``, from the snapshots ``0 .. known - 1``.
@@ -100,16 +102,21 @@ class Hazard:
         return p
 
     def _by(self, timeline: Timeline, pasts: Pasts, asked: Asked, reach: Tensor) -> Tensor:
-        """Never less for a longer span: between the spans that were learned, the largest so far, on a line.
+        next_step = self.next.chance(timeline, pasts, self._ahead(asked, reach, 1.0))
+        return self.until(asked, reach, lambda of: self.by.chance(timeline, pasts, of), next_step)
 
-        Beyond the longest of them what does not happen goes on not happening at the same rate.
+    def until(self, asked: Asked, reach: Tensor, chance: Callable[[Asked], Tensor], next_step: Tensor) -> Tensor:
+        """(M,) from the ``chance`` in the spans that were learned; between them on a line, and never less for a longer.
+
+        Beyond the longest of them what does not happen goes on not happening at the same rate. ``next_step`` (M,) is
+        the chance in one step.
         """
         far = torch.tensor(SPANS, dtype=torch.float64)
         needed = far[: int(torch.searchsorted(far, reach.max() if len(reach) else 0.0)) + 1]
-        p = torch.stack([self.by.chance(timeline, pasts, self._ahead(asked, reach, x)) for x in needed], dim=1)
-        if self.longest <= 1.0 and len(asked):  # each step has facts: a span holds its first step
-            p[:, 0] = torch.maximum(p[:, 0], self.next.chance(timeline, pasts, self._ahead(asked, reach, 1.0)))
-        p = torch.cummax(p, dim=1).values
+        p = torch.stack([chance(self._ahead(asked, reach, x)) for x in needed], dim=1) * self.recorded[: len(needed)]
+        if self.longest <= 1.0:  # each step has facts: a span holds its first step
+            p[:, 0] = torch.maximum(p[:, 0], next_step)
+        p = torch.cummax(p, dim=1).values if len(p) else p
         high = torch.searchsorted(needed, reach).clamp(1, max(len(needed) - 1, 1)).clamp(max=len(needed) - 1)
         low = (high - 1).clamp(min=0)
         share = ((reach - needed[low]) / (needed[high] - needed[low]).clamp(min=1e-9)).clamp(0.0, 1.0)
@@ -130,7 +137,8 @@ class Hazard:
         heads = {name: getattr(self, name) for name in ("next", "later", "by")}
         parts = {f"{name}.{f.name}": getattr(head, f.name) for name, head in heads.items() for f in fields(head)}
         plain = {f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in vars(part).items()}
-        return plain | {"fresh": self.fresh, "scale": torch.tensor([self.gap, self.longest], dtype=torch.float64)}
+        scale = torch.tensor([self.gap, self.longest], dtype=torch.float64)
+        return plain | {"fresh": self.fresh, "scale": scale, "recorded": self.recorded}
 
 
 def hazard_from(tensors: dict[str, Tensor]) -> Hazard:
@@ -141,7 +149,7 @@ def hazard_from(tensors: dict[str, Tensor]) -> Hazard:
         for head in ("next", "later", "by")
     ]
     gap, longest = tensors["scale"].tolist()
-    return Hazard(heads[0], heads[1], heads[2], tensors["fresh"], gap, longest)
+    return Hazard(heads[0], heads[1], heads[2], tensors["fresh"], gap, longest, tensors["recorded"])
 
 
 def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
@@ -152,26 +160,35 @@ def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
     begin, stop = min(train // 8 + 1, max(train - 1, 1)), train + valid
     parts = {"train": evenly(begin, train, WINDOWS), "valid": evenly(train, stop, WINDOWS)}
     soon = [ask_steps(timeline, pasts, target, target) for target in parts.values()]
-    later = [ask_steps(timeline, pasts, target, _before(target)) for target in parts.values()]
+    later = [ask_steps(timeline, pasts, *_further(target)) for target in parts.values()]
     spans = [
-        ask_spans(timeline, pasts, known, _lengths(known), end)
+        ask_spans(timeline, pasts, *each(known, SPANS), end)
         for known, end in zip(parts.values(), (train, stop), strict=True)
     ]
-    heads = [_fit_head(timeline, pasts, *asked) for asked in (soon, later, spans)]
+    spans = [asked.select(asked.end > asked.begin) for asked in spans]
+    heads = [_fit_head(timeline, pasts, *asked, far=asked is not soon) for asked in (soon, later, spans)]
     gaps = timeline.t[:train].diff() / gap
     longest = float(gaps.quantile(0.99)) if len(gaps) else 1.0
-    return Hazard(heads[0], heads[1], heads[2], _fresh_rate(pasts, begin, train), gap, longest)
+    within = gaps <= torch.tensor(SPANS)[:, None] + 1e-9
+    recorded = within.double().mean(1) if len(gaps) else torch.ones(len(SPANS), dtype=torch.float64)
+    return Hazard(heads[0], heads[1], heads[2], _fresh_rate(pasts, begin, train), gap, longest, recorded)
 
 
-def _before(target: Tensor) -> Tensor:
-    return (target - torch.tensor(AHEAD)[torch.arange(len(target)) % len(AHEAD)]).clamp(min=1)
+def _further(target: Tensor) -> tuple[Tensor, Tensor]:
+    target, ahead = each(target, AHEAD)
+    return target, (target - ahead).clamp(min=1)
 
 
-def _lengths(known: Tensor) -> Tensor:
-    return torch.tensor(SPANS)[torch.arange(len(known)) % len(SPANS)]
+def each(window: Tensor, values: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Each window with each of some values."""
+    return window.repeat_interleave(len(values)), torch.tensor(values).repeat(len(window))
 
 
-def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked) -> Head:
+def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked, *, far: bool) -> Head:
+    """Of questions ``far`` ahead the calibration looks at how far.
+
+    For the next step it does not: there a window has one distance, and validation few windows.
+    """
     generator = torch.Generator().manual_seed(0)
     train, valid = train.sample(ROWS, generator), valid.sample(CALIBRATED, generator)
     fact = _fit_facts(timeline, pasts, train.select(torch.randperm(len(train), generator=generator)))
@@ -183,6 +200,7 @@ def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked) -> H
     for ridge in OWN_RIDGES:  # how much labels differ depends on the data
         pair = fit_logistic(x, y, train.pair % pasts.num_labels, pasts.num_labels, ridge)
         z = _correctable(pasts, asked, pair.logit(judged, asked.pair, pasts.num_labels))
+        z[:, -1] *= far  # a column of zeros has no weight
         calibration = fit_logistic(z, happened, ridge=LOOSE)
         loss = float(binary_cross_entropy_with_logits(calibration.logit(z), happened)) if len(z) else 0.0
         if loss < least:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -177,11 +178,13 @@ def recent_pairs(timeline: Timeline, known: Tensor, t: Tensor, recent: float) ->
     labels = 2 * timeline.num_relations
     base = max(timeline.num_entities * labels, 1)
     first = torch.minimum(torch.searchsorted(timeline.t, t - recent), known)
-    found = []
-    for w, (begin, end) in enumerate(
-        zip(timeline.offset[first].tolist(), timeline.offset[known].tolist(), strict=True)
-    ):
-        pairs = torch.unique(timeline.s[begin:end] * labels + timeline.r[begin:end])
-        found.append(w * base + pairs)
+
+    @lru_cache(maxsize=1)  # neighbours often look at the same snapshots
+    def distinct(begin: int, end: int) -> Tensor:
+        pairs: Tensor = torch.unique(timeline.s[begin:end] * labels + timeline.r[begin:end])
+        return pairs
+
+    bounds = zip(timeline.offset[first].tolist(), timeline.offset[known].tolist(), strict=True)
+    found = [w * base + distinct(begin, end) for w, (begin, end) in enumerate(bounds)]
     key = torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)
     return key // base, key % base

@@ -143,7 +143,7 @@ def find(source: str | Path, *, overlap: str | None = None, **keywords: Unpack[T
         if overlap is not None:
             raise DataError(f"{source}: an overlap is settled for a benchmark folder only, and this is a table.")
         facts = read_table(source, **keywords)
-        return replace(split(facts, name=Path(source).stem), files=file_sums(Path(source)))
+        return split(facts, name=Path(source).stem)
     if given := TableOptions(**keywords).given():
         raise DataError(f"{source}: options for a table ({', '.join(given)}) were given, and this is no file.")
     if _is_set(Path(source)):

@@ -42,8 +42,8 @@ def html_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[obje
 def fact_columns(facts: Quadruples) -> dict[str, Any]:
     """Names and times, as :func:`tangokg.read_events` takes them."""
     entities, relations = np.array(facts.vocab.entities, object), np.array(facts.vocab.relations, object)
-    steps, place = np.unique(facts.t, return_inverse=True)
-    times = np.array([facts.clock.format(float(step)) for step in steps], object)
+    moments, place = np.unique(facts.moments, return_inverse=True)
+    times = np.array([facts.clock.format(float(moment)) for moment in moments], object)
     return {
         "subject": entities[facts.s],
         "relation": relations[facts.r],

@@ -73,7 +73,7 @@ def _cut(facts: Quadruples, first: float, second: float, name: str) -> Dataset:
     train, valid, test = (near.select(rows) for rows in (t < first, (first <= t) & (t < second), t >= second))
     outer = (facts.select(alone & (facts.t < t.min())), facts.select(alone & (facts.t > t.max())))
     before, after = (part if len(part) else None for part in outer)
-    return Dataset(train, valid, test, name, facts.notes, before, after)
+    return Dataset(train, valid, test, name, facts.notes, before, after, facts.files)
 
 
 def _thinned_times(t: Ids, seed: int, longest: int) -> Ids:

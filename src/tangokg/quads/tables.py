@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -18,6 +19,7 @@ from tangokg.quads.headers import guess_roles
 from tangokg.quads.intervals import backwards, check_kinds, exact_steps, expand_intervals, far_ends, whole_steps
 from tangokg.quads.names import Names, as_text, number_names, read_names
 from tangokg.quads.reading import TableKeywords, TableOptions
+from tangokg.quads.sums import file_sums
 from tangokg.quads.times import Moments, read_ends, read_moments
 from tangokg.quads.units import choose_clock, lone
 from tangokg.quads.values import Floats, Ids, Quadruples, exact_or_none, in_time_order
@@ -71,7 +73,8 @@ def read_table(source: Any, **keywords: Unpack[TableKeywords]) -> Quadruples:
         notes += (omission(reports, count, total),)
         opened = opened.keep(good)
         named, times = _read_names(opened, chosen), _read_times(opened, chosen, options)
-    return _facts(opened, named, times, notes, options)
+    files = file_sums(Path(source)) if isinstance(source, str | Path) else {}
+    return replace(_facts(opened, named, times, notes, options), files=files)
 
 
 def _choose(opened: Source, options: TableOptions) -> tuple[dict[str, str], tuple[str, ...]]:

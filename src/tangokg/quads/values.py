@@ -34,6 +34,7 @@ class Quadruples:
     clock: Clock
     exact: Floats | None = None
     notes: tuple[str, ...] = ()  # what reading found or decided, for people
+    files: Mapping[str, str] = field(default_factory=dict)  # the sha256 of the file that was read, unpacked
 
     def __len__(self) -> int:
         return len(self.t)

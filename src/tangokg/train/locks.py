@@ -57,10 +57,11 @@ class FileLock:
 
 
 @contextmanager
-def owning(folder: Path) -> Iterator[None]:
+def owning(folder: Path, wait: float = 0.0) -> Iterator[None]:
     """Be the only process that writes ``folder``; an error that names the holder where another one is.
 
-    The lock lies beside the folder, which may be replaced, and holds who took it. One thread may take it again.
+    It comes after ``wait`` seconds. The lock lies beside the folder, which may be replaced, and holds who took it. One
+    thread may take it again.
     """
     folder = folder.absolute()
     path = folder.with_name(f".{folder.name}.lock")
@@ -68,7 +69,7 @@ def owning(folder: Path) -> Iterator[None]:
     outermost = not lock.is_locked
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=wait)
     except filelock.Timeout:
         raise RunError(
             f"{folder} is in use by {_holder(path)}. Wait until it ends, stop it, or choose another --out."

@@ -17,14 +17,21 @@ from tangokg.quads.vocabulary import Vocabulary
 
 
 def continue_dataset(old: Dataset, new: Dataset) -> Dataset:
-    """``new`` in the names and the clock of ``old``, whose facts before the new training part stay known."""
-    known = old.facts
-    facts = adapt(concatenate([new.train, new.valid, new.test]), known.vocab, known.clock)
-    _, valid, test = np.split(facts.t, np.cumsum([len(new.train), len(new.valid)]))
-    test_from = test.min(initial=facts.t.max() + 1)
-    joined = split_at(facts, valid.min(initial=test_from), test_from, name=new.name)  # a coarser clock may join times
-    before = known.before(float(joined.train.t.min()))
-    return replace(joined, notes=new.notes, before=before if len(before) else None).with_vocab(facts.vocab)
+    """``new`` in the names and the clock of ``old``, whose facts before the new training part stay known.
+
+    Facts of ``new`` that belong to no part (those that stand alone) stay known as well.
+    """
+    known, facts = old.facts, adapt(new.facts, old.vocab, old.clock)
+    part = np.repeat(list(new.parts), [len(part) for part in new.parts.values()])
+    inner = np.isin(part, ("train", "valid", "test"))
+    test_from = facts.t[part == "test"].min(initial=facts.t[inner].max() + 1)
+    valid_from = facts.t[part == "valid"].min(initial=test_from)
+    joined = split_at(facts.select(inner), valid_from, test_from, name=new.name)  # a coarser clock may join times
+    outside = concatenate([facts.select(~inner), *(p for p in (joined.before, joined.after) if p is not None)])
+    last = max(p.t.max() for p in (joined.train, joined.valid, joined.test) if len(p))
+    sides = concatenate([known, outside]).before(float(joined.train.t.min())), outside.select(outside.t > last)
+    before, after = (side if len(side) else None for side in sides)
+    return replace(joined, notes=new.notes, files=new.files, before=before, after=after).with_vocab(facts.vocab)
 
 
 def adopt(model: Model, old: Model, vocab: Vocabulary, old_vocab: Vocabulary) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tangokg.errors import ConfigError, TrainingError, check_types
-from tangokg.forecast import as_dataset
+from tangokg.forecast.training import read_with
 from tangokg.quads.showing import html_table, to_frame
 from tangokg.train import RunConfig
 from tangokg.tune.display import Display, cell
@@ -68,22 +68,22 @@ def tune(
     workers: int = 1,
     pruner: str = "median",
     seed: int = 0,
-    unit: str | None = None,
-    columns: Mapping[str, str] | None = None,
     verbose: bool = True,
     **settings: Any,
 ) -> Tuned:
     """Search for good settings on the validation part; the test part is never looked at. Needs Optuna.
 
-    ``settings`` are fixed, or choices where they are lists: ``dim=32, history=[2, 4]``. ``budget`` is in seconds. With
-    ``study`` the trials are kept in that file: one that is there goes on.
+    ``settings`` are fixed, or choices where they are lists: ``dim=32, history=[2, 4]``; those of
+    :func:`tangokg.read_events` (``unit``, ``columns``, ...) say how a table or folder is read. ``budget`` is in
+    seconds. With ``study`` the trials are kept in that file: one that is there goes on.
     """
     load_optuna()
     check_types("tune", ("model", model, (str, None)), ("preset", preset, (str,)), ("trials", trials, (int, None)))
     check_types("tune", ("budget", budget, (int, float, None)), ("workers", workers, (int,)), ("seed", seed, (int,)))
     if preset not in PRESETS:
         raise ConfigError(f"unknown preset {preset!r}; expected one of {', '.join(PRESETS)}.")
-    began, dataset = time.time(), as_dataset(data, unit=unit, columns=columns)
+    began = time.time()
+    dataset, settings = read_with(data, settings)
     plan = make_plan(dataset, preset, model, [_assignment(key, value) for key, value in settings.items()], seed)
     most = min(trials or plan.size or PRESETS[preset].trials, plan.points or 10**9)
     deadline = None if budget is None else began + budget
