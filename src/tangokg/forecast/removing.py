@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from tangokg.history.activity import EventStatistics
+from tangokg.history.totals import EventTotals
 from tangokg.quads.values import Quadruples
 from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.windows import Windows
 
 BETWEEN, OWN, PATHS = 20, 10, 5  # the last facts of both, of the subject, and the last paths of two between them
 LAST = 64  # facts of each partner of a subject that a question can see; no model looks at more than some of them
@@ -51,6 +59,61 @@ def history_without(known: Quadruples, removed: Iterable[Fact] = ()) -> History:
         gone |= rows_of(known, fact)
     timeline = build_timeline(known if gone.all() or not gone.any() else known.select(~gone))
     return timeline, 0 if gone.all() else len(timeline)
+
+
+@dataclass(frozen=True, eq=False)
+class AllEvents:
+    """The events of every entity before a step, as if some facts had never happened: for models that count them.
+
+    The totals are made once; those of the ends of removed facts are made anew from what is left.
+    """
+
+    edges: tuple[NDArray[Any], ...]  # s, t, back, r, o
+    num_relations: int
+    totals: dict[tuple[bool, float], EventTotals] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, timeline: Timeline, known: int) -> AllEvents:
+        """Of the first ``known`` snapshots."""
+        end = int(timeline.offset[known])
+        s, label, o = (column[:end].cpu().numpy() for column in (timeline.s, timeline.r, timeline.o))
+        t = timeline.t.long().cpu().numpy()[np.repeat(np.arange(known), timeline.num_edges[:known])]
+        return cls((s, t, label // timeline.num_relations, label % timeline.num_relations, o), timeline.num_relations)
+
+    def without(self, removed: Iterable[Fact]) -> EventStatistics:
+        return partial(self._statistics, list(removed))
+
+    def _statistics(
+        self,
+        removed: list[Fact],
+        windows: Windows,
+        window: Tensor,
+        entity: Tensor,
+        label: Tensor | None,
+        gap: float,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        key, t = (label is not None, gap), windows.t.index_select(0, window)
+        if key not in self.totals:
+            self.totals[key] = EventTotals(*key).add(self.edges)
+        found = self.totals[key].statistics(entity, label, t, self.num_relations, dtype)
+        ends = sorted({end for s, _, o, _ in removed for end in (s, o)})
+        rows = torch.isin(entity, torch.tensor(ends, dtype=entity.dtype, device=entity.device)).nonzero()[:, 0]
+        if not len(rows):
+            return found
+        left = EventTotals(*key).add(self._left(removed, ends))
+        labels = None if label is None else label[rows]
+        return found.index_copy(0, rows, left.statistics(entity[rows], labels, t[rows], self.num_relations, dtype))
+
+    def _left(self, removed: list[Fact], ends: list[int]) -> tuple[NDArray[Any], ...]:
+        """The edges of some entities but those of removed facts."""
+        own = np.isin(self.edges[0], ends)
+        s, t, back, r, o = (column[own] for column in self.edges)
+        gone = np.zeros(len(s), dtype=bool)
+        for a, relation, b, at in removed:
+            this = (t == at) & (r == relation)
+            gone |= this & np.where(back == 0, (s == a) & (o == b), (s == b) & (o == a))
+        return tuple(column[~gone] for column in (s, t, back, r, o))
 
 
 def rows_of(known: Quadruples, fact: Fact) -> NDArray[np.bool_]:

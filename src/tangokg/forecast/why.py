@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -12,7 +13,8 @@ from tangokg.errors import ConfigError
 from tangokg.forecast.answers import Answer, Forecast
 from tangokg.forecast.questions import Question
 from tangokg.forecast.reasons import Reason, Reasons
-from tangokg.forecast.removing import Fact, History, considered, history_without, rows_of, within_sight
+from tangokg.forecast.removing import AllEvents, Fact, History, considered, history_without, rows_of, within_sight
+from tangokg.history.activity import event_statistics
 from tangokg.models import Model
 from tangokg.quads.values import Quadruples, in_time_order
 from tangokg.snapshots.timeline import Timeline
@@ -105,7 +107,17 @@ class Explaining:
 
     def _without(self, known: Quadruples, removed: Iterable[Fact] = ()) -> History:
         timeline, number = history_without(known, removed)
+        if self._events is not None:
+            timeline.give(event_statistics, self._events.without(removed))
         return timeline.to(self.timeline.t.device), number
+
+    @cached_property
+    def _events(self) -> AllEvents | None:
+        """How active everybody was, which facts within sight cannot say, where the model looks at it."""
+        sight = self.model.sight()
+        if sight is None or not sight.totals:
+            return None
+        return AllEvents.of(self.timeline, self.timeline.before(self.question.step))
 
     def _asked(self, answer: Answer) -> tuple[int, int, int]:
         """The query (s, label) whose object the answer is; an asked subject is the object of the reciprocal query."""
