@@ -217,7 +217,8 @@ def test_reasons_are_data_sentences_and_tables(name: str) -> None:
     with_reasons = [answer for answer in found.answers if answer.reasons is not None]
     assert with_reasons == list(found.answers[:3])
     found = forecaster.forecast(hidden, "r1", why=N, top=N)
-    told: Reasons | None = next(a.reasons for a in found.answers if a.reasons and a.reasons.facts)
+    of_all = [answer.reasons for answer in found.answers if answer.reasons and answer.reasons.facts]
+    told: Reasons | None = next(own for own in of_all if hidden in (own.facts[0].subject, own.facts[0].object))
     assert told is not None
     one = told.facts[0]
     days = "day" if one.before == 1 else "days"

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from conftest import N, R, facts_like, make_facts
+from tangokg.history.evidence import seen_before
 from tangokg.history.index import HistoryIndex, build_index
 from tangokg.history.occurrences import count_unseen, past_of_label
 from tangokg.history.series import active_pairs, pasts_of
@@ -167,7 +168,7 @@ def test_how_often_and_when_facts_were_seen(make: Any, timed: bool) -> None:
     index = make(facts)
     step = float(np.unique(facts.t)[-2])
     for s, r, o in ((facts.s, facts.r, facts.o), (facts.s, facts.r, np.full_like(facts.o, 4))):
-        count, moment = index.seen(s, r, o, step)
+        count, moment = seen_before(index, s, r, o, step)
         for i in range(len(s)):
             own = (facts.s == s[i]) & (facts.r == r[i]) & (facts.o == o[i]) & (facts.t < step)
             assert count[i] == len(set(facts.t[own].tolist()))

@@ -7,7 +7,7 @@ import torch
 
 from conftest import make_timeline
 from tangokg.snapshots.ranges import expand
-from tangokg.snapshots.windows import queries_at, queries_of, windows_ahead, windows_at
+from tangokg.snapshots.windows import draw_windows, queries_at, queries_of, windows_ahead, windows_at
 
 
 @pytest.mark.parametrize("horizon", [0.0, 0.5, 1.0, 2.0, 3.5, 100.0])
@@ -28,6 +28,14 @@ def test_a_window_some_steps_ahead_knows_so_many_snapshots_less_and_one_at_least
     assert windows.known.tolist() == [8, 1, 1, 1]
     assert windows.known_on_host.tolist() == windows.known.tolist()
     assert windows.t.tolist() == timeline.t[target].tolist()
+
+
+def test_horizons_are_drawn_and_half_of_the_windows_stay_one_step_ahead() -> None:
+    timeline, target = make_timeline(2), torch.full((4000,), 8)
+    ahead = 8 - draw_windows(timeline, target, 4, torch.Generator().manual_seed(0)).known
+    share = torch.bincount(ahead, minlength=4) / len(ahead)
+    assert share.tolist() == pytest.approx([5 / 8, 1 / 8, 1 / 8, 1 / 8], abs=0.03)
+    assert draw_windows(timeline, target[:3], 1, torch.Generator()).known.tolist() == [8, 8, 8]
 
 
 def test_queries_are_the_edges_of_the_targets_grouped_by_window() -> None:

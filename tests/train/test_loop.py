@@ -19,7 +19,7 @@ from tangokg.models.ttranse import TTransESettings
 from tangokg.quads.values import Dataset
 from tangokg.rank import evaluate
 from tangokg.snapshots.timeline import Timeline, build_timeline
-from tangokg.snapshots.windows import Queries, Windows, queries_of, windows_ahead
+from tangokg.snapshots.windows import Queries, Windows, draw_windows, queries_of
 from tangokg.train import Material, Progress, RunConfig, Stop, TrainSettings, build_model, fit, loop, memory
 from tangokg.train.checkpoint import load_tensors
 
@@ -64,17 +64,16 @@ def test_a_run_is_decided_by_its_seed() -> None:
     assert not torch.equal(other.state_dict()["entities"], weights[0]["entities"])
 
 
-def test_horizons_are_drawn_and_half_of_the_questions_stay_one_step_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    ahead: list[int] = []
+def test_training_asks_at_drawn_horizons(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
 
-    def kept(timeline: Timeline, target: Tensor, steps: Tensor) -> Windows:
-        ahead.extend(steps.tolist())
-        return windows_ahead(timeline, target, steps)
+    def kept(timeline: Timeline, target: Tensor, horizons: int, generator: torch.Generator) -> Windows:
+        asked.append(horizons)
+        return draw_windows(timeline, target, horizons, generator)
 
-    monkeypatch.setattr(loop, "windows_ahead", kept)
-    fit(make_dataset(1), make_config("tucker", horizons=4, epochs=40, patience=0, batch_windows=2))
-    assert set(ahead) == {0, 1, 2, 3}
-    assert ahead.count(0) > len(ahead) / 2
+    monkeypatch.setattr(loop, "draw_windows", kept)
+    fit(make_dataset(1), make_config("tucker", horizons=4))
+    assert set(asked) == {4}
 
 
 def test_the_global_generator_is_left_alone() -> None:

@@ -11,6 +11,7 @@ from tangokg.errors import harmless_line
 from tangokg.forecast.display import Shown
 from tangokg.forecast.questions import UNKNOWN, Question
 from tangokg.forecast.reasons import Reasons
+from tangokg.history.evidence import seen_before
 from tangokg.history.index import HistoryIndex
 
 
@@ -100,7 +101,7 @@ def describe(history: HistoryIndex, question: Question, found: list[Found], happ
     """Ids and chances -> names, with what is known of each before the time asked for."""
     vocab, clock = history.vocab, history.clock
     s, r, o = np.array([(one.s, one.r, one.o) for one in found], dtype=np.int64).reshape(-1, 3).T
-    seen = zip(*(column.tolist() for column in history.seen(s, r, o, question.step)), strict=True)
+    seen = zip(*(column.tolist() for column in seen_before(history, s, r, o, question.step)), strict=True)
     answers = []
     for one, (times, moment) in zip(found, seen, strict=True):
         last = clock.format(moment) if times else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,7 +13,16 @@ from torch import Tensor
 from tangokg.history.activity import event_statistics
 from tangokg.history.occurrences import Past, count_unseen, past_of_label
 from tangokg.history.series import active_pairs
-from tangokg.history.sorted_rows import Column, Layers, SortedRows, add_rows, count_before, expand, sort_rows
+from tangokg.history.sorted_rows import (
+    Column,
+    Layers,
+    SortedRows,
+    add_rows,
+    count_before,
+    expand,
+    first_rows,
+    sort_rows,
+)
 from tangokg.history.totals import EventTotals
 from tangokg.quads.clock import Clock
 from tangokg.quads.units import far_steps, usual_bounds
@@ -70,11 +78,9 @@ class HistoryIndex:
 
         Names may be new: ``new.vocab`` extends the own one.
         """
-        rows = np.stack([new.s, new.r, new.o, new.t])
-        first = np.sort(np.unique(rows, axis=1, return_index=True)[1])
-        s, r, o, t = rows[:, first]
-        _, known = self._among(s, t, np.zeros_like(s), r, o)
-        first = first[~known]
+        first = first_rows(new.s, new.r, new.o, new.t)
+        s, r, o, t = (column[first] for column in (new.s, new.r, new.o, new.t))
+        first = first[~self._among(s, t, np.zeros_like(s), r, o)[1]]
         facts = new.select(first)
         edges = _edges_of(facts)
         pairs, (s, times, back, r, o) = _starts_of_pairs(edges), edges.read(slice(None))
@@ -121,11 +127,11 @@ class HistoryIndex:
         With ``ways``, for each step also the last edges before it of those whom they met, so many of each, then those
         of whom these met, and so on.
         """
-        found = [self._take(subjects, *EVER)]
+        found = [self.take(subjects, *EVER)]
         for step in steps if ways else ():
             nodes = found[0]
             for most in ways:
-                nodes = self._take(np.unique(nodes[4][nodes[1] < step]), -np.inf, step, most)
+                nodes = self.take(np.unique(nodes[4][nodes[1] < step]), -np.inf, step, most)
                 found.append(nodes)
         return self._timeline([np.concatenate(part) for part in zip(*found, strict=True)])
 
@@ -146,7 +152,7 @@ class HistoryIndex:
         )
         return build_timeline(Quadruples(s, r, o, t, self.vocab, self.clock))
 
-    def _take(self, subjects: Ids, since: float, before: float, most: int | None = None) -> tuple[Column, ...]:
+    def take(self, subjects: Ids, since: float, before: float, most: int | None = None) -> tuple[Column, ...]:
         """s, t, back, r, o of the edges of some subjects; with ``most``, of each layer so many last ones of each."""
         found = []
         for layer in self.edges:
@@ -195,34 +201,6 @@ class HistoryIndex:
         forward = later.r[later.r < self.vocab.num_relations].numpy()
         return self.relations - np.bincount(forward, minlength=self.vocab.num_relations)
 
-    def seen(self, s: Ids, r: Ids, o: Ids, step: float) -> tuple[Ids, Floats]:
-        """At how many times before a step each fact stood, and the last moment of it; any moment after none."""
-        back = np.zeros_like(s)
-        if len(np.unique(o)) < len(np.unique(s)):  # the same from the other side
-            s, o, back = o, s, back + 1
-        n = self.vocab.num_entities
-        wanted = ((s * 2 + back) * self.vocab.num_relations + r) * n + o
-        number, of = np.unique(wanted, return_inverse=True)
-        last = np.full(len(number), self.t[0] if len(self.t) else 0)
-        own, t, backs, labels, others = self._take(np.unique(s), -np.inf, step)
-        key = ((own * 2 + backs) * self.vocab.num_relations + labels) * n + others
-        at = np.searchsorted(number, key).clip(max=max(len(number) - 1, 0))
-        hit = number[at] == key if len(number) else np.zeros(0, bool)
-        count = np.bincount(at[hit], minlength=len(number))
-        np.maximum.at(last, at[hit], t[hit])
-        moment = last.astype(np.float64)
-        ends = (o, s) if back.any() else (s, o)
-        for i in np.flatnonzero(count[of] > 0) if self.timed else ():
-            moment[of[i]] = max(self._moments(last[of[i]], ends[0][i], r[i], ends[1][i]))
-        return count[of], moment[of]
-
-    def _moments(self, t: int, s: int, r: int, o: int) -> Iterator[float]:
-        """The moments of a fact of a step, as often as it was reported."""
-        for layer in self.facts:
-            ((start, end),) = zip(*layer.spans(np.zeros(1, np.int64), t, t + 1), strict=True)
-            subjects, labels, objects, moments = (column[start:end] for column in layer.columns)
-            yield from moments[(subjects == s) & (labels == r) & (objects == o)].tolist()
-
     @cached_property
     def _objects(self) -> dict[bytes, Layers]:
         return {}
@@ -235,7 +213,7 @@ class HistoryIndex:
         seen = seen[: np.flatnonzero(seen)[-1] + 1] if seen.any() else seen[:0]
         key = seen.tobytes()
         if key not in self._objects:
-            self._objects[key] = (_objects_of(self._take(_unseen(seen, self.vocab.num_entities), *EVER)),)
+            self._objects[key] = (_objects_of(self.take(_unseen(seen, self.vocab.num_entities), *EVER)),)
         return self._objects[key]
 
     @cached_property
@@ -248,7 +226,7 @@ class HistoryIndex:
         """As the function of this name, at windows that know everything, from totals that are kept up."""
         key = label is not None, gap
         if key not in self._totals:
-            everyone = self._take(np.arange(self.vocab.num_entities), *EVER)
+            everyone = self.take(np.arange(self.vocab.num_entities), *EVER)
             self._totals[key] = EventTotals(*key).add(everyone)
         t = windows.t.index_select(0, window)
         return self._totals[key].statistics(entity, label, t, self.vocab.num_relations, dtype)

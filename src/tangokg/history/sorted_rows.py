@@ -102,6 +102,14 @@ def count_before(layers: Layers, before: float, first: int = 0, end: int = LARGE
     return distinct, total, latest
 
 
+def first_rows(*columns: Ids) -> Ids:
+    """The places of distinct rows, ascending; of equal ones the first."""
+    order = np.lexsort(columns)  # keeps the order of equal ones
+    new = np.ones(len(order), bool)
+    new[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
+    return np.sort(order[new])
+
+
 def expand(start: Ids, end: Ids) -> tuple[Ids, Ids]:
     """All numbers from each start to its end, and which one each belongs to."""
     size = end - start

@@ -83,6 +83,14 @@ def windows_ahead(timeline: Timeline, target: Tensor, ahead: Tensor) -> Windows:
     return windows
 
 
+def draw_windows(timeline: Timeline, target: Tensor, horizons: int, generator: torch.Generator) -> Windows:
+    """Windows of target snapshots on the host: about half of them one step ahead, the others up to ``horizons``."""
+    if horizons == 1:
+        return windows_at(timeline, target)
+    ahead = torch.randint(0, horizons, target.shape, generator=generator)
+    return windows_ahead(timeline, target, ahead * torch.randint(0, 2, target.shape, generator=generator))
+
+
 def queries_of(timeline: Timeline, rows: Tensor) -> tuple[Windows, Queries]:
     """Some edges of a timeline as queries, grouped by snapshot, and the windows that they are asked at.
 

@@ -17,7 +17,7 @@ from tangokg.models import Model
 from tangokg.quads.values import Dataset
 from tangokg.rank import examine
 from tangokg.snapshots.timeline import build_timeline
-from tangokg.snapshots.windows import Windows, queries_at, queries_of, windows_ahead, windows_at
+from tangokg.snapshots.windows import draw_windows, queries_at, queries_of
 from tangokg.train.checkpoint import Progress, check_place, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
 from tangokg.train.devices import make_fabric
@@ -238,7 +238,8 @@ class Session:
         if self.settings.batch_queries:
             windows, queries = queries_of(train, some)
         else:
-            windows, queries = self._windows(some), queries_at(train, some)
+            windows = draw_windows(train, some, self.settings.horizons, self.generators["order"])
+            queries = queries_at(train, some)
         loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
@@ -249,15 +250,6 @@ class Session:
         self.optimizer.step()
         totals[0] += loss.detach() * len(queries)
         totals[1] += len(queries)
-
-    def _windows(self, some: Tensor) -> Windows:
-        """Of some target snapshots, half of them one step ahead, the others up to ``horizons`` steps."""
-        most, generator = self.settings.horizons, self.generators["order"]
-        if most == 1:
-            return windows_at(self.material.train, some)
-        ahead = torch.randint(0, most, (len(some),), generator=generator)
-        ahead *= torch.randint(0, 2, (len(some),), generator=generator)
-        return windows_ahead(self.material.train, some, ahead)
 
     def _read(self, totals: Tensor) -> None:
         """Add what the device has summed up to the progress; a loss that is not a number ends the run."""

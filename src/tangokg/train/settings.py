@@ -41,7 +41,7 @@ class TrainSettings:
     batch_windows: int = 0  # target snapshots in one step; 0: as many as have step_queries, on a CPU two at most
     step_queries: int = 10_000  # about so many questions in a step, where batch_windows is left to the rule
     batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
-    horizons: int = 1  # questions are up to this many steps ahead; half of the snapshots ask one step ahead
+    horizons: int = 1  # questions are up to this many steps ahead, about half of them one step
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     optimizer: str = "adam"  # adam or adamw, which keeps the weight decay apart from the gradient
     weight_decay: float = 0.0
