@@ -157,7 +157,7 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("name", [*COUNTERS, "recurrency", "cygnet", "tango"])
 def test_nothing_has_an_entry_for_each_subject_label_and_object(name: str) -> None:
     """As a dense vocabulary would: on ICEWS05-15 it takes 220 GB."""
-    n, r = 500, 60
+    n, r = 500, 90
     names = Vocabulary(tuple(f"e{i}" for i in range(n)), tuple(f"r{i}" for i in range(r)))
     rng = np.random.default_rng(0)
     s, label, o, t = (rng.integers(size, size=90) for size in (n, r, n, 9))

@@ -1,4 +1,4 @@
-"""Which earlier facts raised an answer: the model is asked again without each of them (docs/maths.md, row M59)."""
+"""Which earlier facts raised an answer: the model is asked again without each of them (docs/maths.md, row M58)."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class PairScorer(nn.Module):
         return rows, gelu(token) * there[..., None]
 
     def terms(self, partners: Partners, gap: float) -> Terms:
-        """What each of the last events of a pair adds to K, exactly (docs/maths.md, row M58)."""
+        """What each of the last events of a pair adds to K, exactly (docs/maths.md, row M59)."""
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
         at, vectors = self.events(met, partners)
         query, z, _ = partners.pairs()  # (P,), (P,)
