@@ -21,6 +21,19 @@ def sort_subjects(timeline: Timeline) -> tuple[Tensor, Tensor]:
     return order, (timeline.s * len(timeline) + j)[order]
 
 
+def last_events_of(partners: Partners, size: int, gap: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The last ``size`` known events of each subject, the latest first: ``(there, r, o, age in median gaps)``."""
+    timeline = partners.timeline
+    order, key = timeline.derive(sort_subjects)
+    known = partners.windows.known.index_select(0, partners.window)
+    end = torch.searchsorted(key, partners.s * len(timeline) + known)  # (U,)
+    at = end[:, None] - 1 - torch.arange(size, device=end.device)  # (U, S)
+    there = at >= torch.searchsorted(key, partners.s * len(timeline))[:, None]
+    edge, j = order[at.clamp(min=0)], key[at.clamp(min=0)] % len(timeline)
+    age = (partners.windows.t.index_select(0, partners.window)[:, None] - timeline.t[j]) / gap
+    return there, timeline.r[edge], timeline.o[edge], age
+
+
 class SubjectStream(nn.Module):
     r"""Attention of a query over the last events of its subject (docs/maths.md, row M52).
 
@@ -52,16 +65,8 @@ class SubjectStream(nn.Module):
         self, partners: Partners, h_s: Tensor, entities: Tensor, gap: float, generator: torch.Generator | None = None
     ) -> Tensor:
         """What is added to the subject states (B, D)."""
-        timeline, queries = partners.timeline, partners.queries
-        order, key = timeline.derive(sort_subjects)
-        known = partners.windows.known.index_select(0, partners.window)
-        end = torch.searchsorted(key, partners.s * len(timeline) + known)  # (U,)
-        at = end[:, None] - 1 - torch.arange(self.size, device=end.device)  # (U, S)
-        there = at >= torch.searchsorted(key, partners.s * len(timeline))[:, None]
-        edge = order[at.clamp(min=0)]
-        r, o = timeline.r[edge], timeline.o[edge]
-        j = key[at.clamp(min=0)] % len(timeline)
-        age = (partners.windows.t.index_select(0, partners.window)[:, None] - timeline.t[j]) / gap
+        queries = partners.queries
+        there, r, o, age = last_events_of(partners, self.size, gap)
         code = time_code(age.to(entities.dtype))  # (U, S, 8)
         keys = embedding(o, entities @ self.key_entity) + partners.look_up(self.key_relation, r) + code @ self.key_time
         values = embedding(o, entities @ self.value_entity) + partners.look_up(self.value_relation, r)  # (U, S, width)
