@@ -128,6 +128,8 @@ def run(
         with suppress(DataError):  # a set may have no query with an unseen entity
             result["protocols"][name] = figures(forecaster.evaluate(protocol=protocol))
         keep(result)
+    result["reliability"] = {kind: one.to_dict() for kind, one in forecaster.calibration().items()}
+    keep(result)
     result["protocols"]["horizon"] = {str(h): figures(forecaster.evaluate(protocol=horizon(h))) for h in HORIZONS}
     keep(result)
 

@@ -128,10 +128,11 @@ def make_new(last: int) -> Any:
 def test_calibration_asks_all_pairs_that_were_active(name: str) -> None:
     forecaster = make_forecaster(name, long_dataset())
     found = forecaster.calibration()
-    assert list(found) == ["pair", "fact", "share"]
+    assert list(found) == ["pair", "fact", "share", "raw"]
     assert 0 < found["pair"].happened.mean() < 1, "also of pairs without a fact"
     assert len(found["fact"]) == 10 * len(found["pair"])
-    assert len(found["share"]) == 10 * found["pair"].happened.sum()
+    assert len(found["share"]) == len(found["raw"]) == 10 * found["pair"].happened.sum()
+    assert (found["share"].happened == found["raw"].happened).all()
     assert all(((one.p >= 0) & (one.p <= 1)).all() for one in found.values())
     assert len(forecaster.calibration(recent=1)["pair"]) < len(found["pair"])
     assert len(forecaster.calibration(horizon=6.0)["pair"]) > 0

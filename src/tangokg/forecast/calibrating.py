@@ -20,6 +20,7 @@ KINDS = {
     "pair": "chance of a pair: that (s, r) has a fact",
     "fact": f"chance of a fact: (s, r, o), the {CANDIDATES} best objects of each pair",
     "share": "share: of an object, where (s, r) has a fact",
+    "raw": "raw: the same before it is calibrated, as the model itself says",
 }
 
 
@@ -44,11 +45,12 @@ def calibrate(
     seen = tell(pasts.fact, fact, of.known, t, ()).count
     active = tell(pasts.pair, of.pair, of.known, t, ()).count
     first = slice(None, None, max(width, 1))
-    inside = happened.repeat_interleave(width) > 0
+    inside, usual = happened.repeat_interleave(width) > 0, seen / active.clamp(min=1)
     return {
         "pair": _make(of.happens[first], happened, active[first] / of.known[first]),
         "fact": _make(of.happens * share, true, seen / of.known),
-        "share": _make(share[inside], true[inside], (seen / active.clamp(min=1))[inside]),
+        "share": _make(share[inside], true[inside], usual[inside]),
+        "raw": _make(of.p[inside], true[inside], usual[inside]),
     }
 
 

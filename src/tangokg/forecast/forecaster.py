@@ -217,7 +217,8 @@ class Forecaster:
         """How far chances and shares can be trusted: what was said for the times of ``facts`` (default: the test part).
 
         Asked are all pairs (s, r) with a fact in the last ``recent`` usual gaps, whether they have one now or not. Of
-        ``pair`` (they have any fact), ``fact`` (each of the best objects) and ``share`` (the same where they have any).
+        ``pair`` (they have any fact), ``fact`` (each of the best objects), ``share`` (the same where they have any) and
+        ``raw`` (the share before it is calibrated).
         """
         check_types("calibration", ("recent", recent, (int, float)), ("horizon", horizon, (int, float)))
         part = self.dataset.test if facts is None else self._as_facts(facts)
