@@ -10,7 +10,14 @@ from tangokg.errors import MemoryShort, TrainingError
 from tangokg.models.counters import Frequency
 from tangokg.models.tango import Tango, TangoSettings
 from tangokg.train import memory
-from tangokg.train.memory import check_memory, free_bytes, keep_freed_memory, lacks_memory, needed_bytes
+from tangokg.train.memory import (
+    check_memory,
+    free_bytes,
+    give_memory_back,
+    keep_freed_memory,
+    lacks_memory,
+    needed_bytes,
+)
 
 CPU = torch.device("cpu")
 
@@ -51,6 +58,24 @@ def test_free_memory_is_a_number_or_unknown() -> None:
     assert free_bytes(torch.device("meta")) is None
     keep_freed_memory()
     assert torch.ones(1000).sum() == 1000
+
+
+@pytest.mark.parametrize(("free", "given"), [(0.9, False), (0.1, True), (None, False)])
+def test_kept_memory_is_given_back_where_little_is_left(
+    free: float | None, given: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed: list[int] = []
+
+    class System:
+        def malloc_trim(self, pad: int) -> int:
+            trimmed.append(pad)
+            return 1
+
+    rows = {"MemTotal": 1000, "MemAvailable": None if free is None else int(1000 * free)}
+    monkeypatch.setattr(memory, "_told_by_the_system", rows.get)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: System())
+    assert give_memory_back(CPU) == given == bool(trimmed)
+    assert not give_memory_back(torch.device("meta"))
 
 
 def test_what_says_that_memory_ran_out() -> None:

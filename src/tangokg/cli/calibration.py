@@ -22,12 +22,14 @@ def show_calibration(
     as_json: bool,
 ) -> None:
     """The figures of each kind of probability on a part, and its reliability."""
-    from tangokg.forecast.calibrating import KINDS
+    from tangokg.forecast.calibrating import KINDS, MOST
     from tangokg.report import plot_reliability
 
     found = forecaster.calibration(getattr(forecaster.dataset, split), recent, horizon or 0.0)
     name, data = forecaster.config.model, forecaster.dataset.name
     title = f"{name} on the {split} part of {data}: all (s, r) with a fact in the last {recent:g} usual gaps"
+    title += f", asked {horizon:g} steps ahead" if horizon else ""
+    title += f"; {MOST:,} of them, drawn evenly" if len(found["pair"]) == MOST else ""
     mark = forecaster.exposure.seen
     title += f", NOT COMPARABLE: {mark}" if mark else ""
     if plot:

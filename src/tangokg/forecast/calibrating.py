@@ -50,7 +50,7 @@ def calibrate(
         "pair": _make(of.happens[first], happened, active[first] / of.known[first]),
         "fact": _make(of.happens * share, true, seen / of.known),
         "share": _make(share[inside], true[inside], usual[inside]),
-        "raw": _make(of.p[inside], true[inside], usual[inside]),
+        "raw": _make(of.share[inside], true[inside], usual[inside]),
     }
 
 

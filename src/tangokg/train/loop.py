@@ -23,7 +23,7 @@ from tangokg.train.choosing import choose
 from tangokg.train.devices import make_fabric
 from tangokg.train.finite import check_finite, diverged
 from tangokg.train.material import Material, build_model, resolve
-from tangokg.train.memory import check_memory, keep_freed_memory
+from tangokg.train.memory import check_memory, give_memory_back, keep_freed_memory
 from tangokg.train.rates import learning_rate
 from tangokg.train.settings import OPTIMIZERS, RunConfig
 from tangokg.train.signals import Interrupted, watching
@@ -216,6 +216,7 @@ class Session:
         left = self.order[self.progress.position :]
         for some in left.split(self.settings.batch_queries or self.settings.batch_windows) if len(left) else ():
             self._step(some, totals)
+            give_memory_back(device)
             self.progress.position += len(some)
             if self.reporter is not None and time.monotonic() - self.reported > REPORT_SECONDS:
                 self._read(totals)

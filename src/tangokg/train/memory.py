@@ -12,6 +12,7 @@ from tangokg.errors import MemoryShort
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 
+LITTLE = 0.3  # of all memory: where less is free, what was kept is given back
 SIGNS = ("out of memory", "alloc_failed", "can't allocate memory", "not enough memory")  # the last on Windows
 
 
@@ -28,11 +29,16 @@ def free_bytes(device: torch.device) -> int | None:
     """Memory that can still be taken, where the system tells."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
+    return _told_by_the_system("MemAvailable") if device.type == "cpu" else None
+
+
+def _told_by_the_system(name: str) -> int | None:
+    """A row of the system's table of memory, in bytes, where there is one."""
     meminfo = Path("/proc/meminfo")
-    if device.type != "cpu" or not meminfo.exists():
+    if not meminfo.exists():
         return None
     lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
-    return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
+    return int(lines[name].split()[0]) * 1024 if name in lines else None
 
 
 def check_memory(
@@ -57,6 +63,17 @@ def lacks_memory(error: BaseException) -> bool:
         return True
     text = str(error).lower()
     return isinstance(error, RuntimeError) and any(sign in text for sign in SIGNS)
+
+
+def give_memory_back(device: torch.device) -> bool:
+    """Return what :func:`keep_freed_memory` kept, and whether that was done: where little of the machine's is left."""
+    free, total = (_told_by_the_system(name) for name in ("MemAvailable", "MemTotal"))
+    if device.type != "cpu" or free is None or total is None or free > LITTLE * total:
+        return False
+    try:
+        return bool(ctypes.CDLL(None).malloc_trim(0))
+    except (OSError, AttributeError):
+        return False
 
 
 def keep_freed_memory() -> None:
