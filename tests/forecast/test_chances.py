@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
 from conftest import N, dated, make_dataset, make_forecaster
 from tangokg.errors import DataError, RunError
 from tangokg.forecast import Forecaster, fit, load
-from tangokg.forecast.chances import FILE
+from tangokg.forecast.chances import FILE, fit_chances
 from tangokg.models import MODELS
 from tangokg.quads.values import Dataset
+from tangokg.snapshots.timeline import build_timeline
 from tangokg.train import Interrupted
 
 EVERY = pytest.mark.parametrize("name", MODELS)
@@ -138,6 +141,16 @@ def test_calibration_asks_all_pairs_that_were_active(name: str) -> None:
     assert len(forecaster.calibration(horizon=6.0)["pair"]) > 0
     with pytest.raises(DataError, match="the part is empty"):
         forecaster.calibration(forecaster.dataset.test.select(slice(0)))
+
+
+def test_a_row_decades_away_changes_no_chance() -> None:
+    facts = dated(long_dataset())
+    lonely = replace(facts, before=facts.train.select(slice(0, 1)))
+    assert lonely.before is not None
+    lonely = replace(lonely, before=replace(lonely.before, t=lonely.before.t - 20_000))
+    model = MODELS["frequency"].build(MODELS["frequency"].settings, build_timeline(facts.train), torch.Generator())
+    plain, other = (fit_chances(model, data, torch.device("cpu")).tensors() for data in (facts, lonely))
+    assert all(torch.equal(plain[name], other[name]) for name in plain)
 
 
 def test_chances_of_other_weights_do_not_stay_with_a_run_that_was_stopped(tmp_path: Path) -> None:

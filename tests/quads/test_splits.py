@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tangokg.errors import DataError
+from tangokg.quads import read_events
 from tangokg.quads.clock import Clock
 from tangokg.quads.splits import split, split_at, thin, thin_dataset
 from tangokg.quads.values import Quadruples
@@ -57,6 +60,14 @@ def test_cut_by_date_is_half_open() -> None:
         split_at(facts, "2014-01-01", "2014-01-08")
     with pytest.raises(DataError, match="the test part would begin at 2, before the validation part at 4"):
         split_at(facts, 4, 2)
+
+
+def test_a_cut_within_a_step_leaves_the_step_whole_and_later(tmp_path: Path) -> None:
+    path = tmp_path / "weeks.csv"
+    days = ["2024-02-26", "2024-03-04", "2024-03-06", "2024-03-10", "2024-03-11", "2024-03-18"]
+    path.write_text("subject,relation,object,time\n" + "".join(f"a,meets,b{i},{day}\n" for i, day in enumerate(days)))
+    data = split_at(read_events(path, unit="week"), "2024-03-06", "2024-03-13")
+    assert [len(part) for part in (data.train, data.valid, data.test)] == [1, 3, 2], "the weeks of the 4th and the 11th"
 
 
 @pytest.mark.parametrize(("train", "valid"), [(0, 0.5), (1.1, 0), (0.8, 0.3), (0.5, -0.1), (float("nan"), 0.1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import date, datetime
 
@@ -40,8 +41,11 @@ def split_at(
     *,
     name: str = "events",
 ) -> Dataset:
-    """Train before ``valid_from``, test from ``test_from`` on, validation between; each a date or a number of steps."""
-    first, second = facts.clock.parse(valid_from), facts.clock.parse(test_from)
+    """Train before ``valid_from``, test from ``test_from`` on, validation between; each a date or a number of steps.
+
+    A step is whole: the one that holds a date, such as the week of a Wednesday, is the first of the later part.
+    """
+    first, second = (float(math.floor(facts.clock.parse(cut))) for cut in (valid_from, test_from))
     if second < first:
         raise DataError(f"the test part would begin at {test_from}, before the validation part at {valid_from}.")
     if not (facts.usual.t < first).any():
