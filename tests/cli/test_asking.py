@@ -47,6 +47,19 @@ def test_observed_facts_are_known_and_the_run_stays(
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
+def test_facts_and_questions_may_be_written_in_another_way(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more, asked = tmp_path / "more.csv", tmp_path / "asked.csv"
+    more.write_text("subject,object,date\nZed,Bob,25.01.2024\n")
+    asked.write_text("subject,relation,time\nZed,calls,26.01.2024\n")
+    way = ["--observe", str(more), "--relation", "calls", "--date-format", "%d.%m.%Y"]
+    found = printed(capsys, "forecast", str(run), "Zed", "calls", "--top", "20", *way)
+    assert next(answer["last"] for answer in found["answers"] if answer["name"] == "Bob") == "2024-01-25"
+    rows = printed(capsys, "forecast", str(run), "--queries", str(asked), *way)
+    assert {row["time"] for row in rows} == {"2024-01-26"}
+
+
 def test_what_observed_facts_bring_is_told(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, more = tmp_path / "one.csv", tmp_path / "more.csv"
     one.write_text("who,relation,object,date\nZed,calls,Bob,2024-01-25\n")

@@ -15,16 +15,19 @@ from tangokg.cli.options import (
     AnswersFile,
     At,
     Columns,
+    DateFormat,
     Device,
     Json,
     Keep,
     Object,
     Observe,
+    OneRelation,
     QueriesFile,
     Relation,
     Run,
     SkipBad,
     Subject,
+    Timezone,
     Top,
     Until,
     Why,
@@ -54,6 +57,9 @@ def forecast(
     observe: Observe = None,
     keep: Keep = False,
     column: Columns = None,
+    timezone: Timezone = None,
+    date_format: DateFormat = None,
+    all_relation: OneRelation = None,
     queries: QueriesFile = None,
     out: AnswersFile = None,
     skip_bad: SkipBad = False,
@@ -68,10 +74,12 @@ def forecast(
     from tangokg.forecast.reasons import HEADINGS
 
     columns = _columns_of([*(observe or [])], queries, parse_columns(column))
+    given = {"timezone": timezone, "date_format": date_format, "relation": all_relation}
+    reading = {name: value for name, value in given.items() if value is not None}
     with keeping(run) if keep else nullcontext():
         forecaster = load(run, place)
         for path in observe or []:
-            _observe(output, forecaster, path, columns[path], keep, skip_bad)
+            _observe(output, forecaster, path, reading | {"skip_bad": skip_bad}, columns[path], keep)
         if observe:
             _tell_untrained(output, forecaster)
         if keep:
@@ -79,7 +87,7 @@ def forecast(
     if queries is not None:
         from tangokg.forecast.tables import open_questions
 
-        questions = open_questions(queries, columns[queries])
+        questions = open_questions(queries, columns[queries], date_format)
         answers = forecaster.forecast_table(questions, at=at, by=by, top=top, skip_bad=skip_bad, why=why)
         if skip_bad:
             _tell_skipped(output, len(questions.table), answers)
@@ -114,18 +122,19 @@ def _tell_skipped(output: Output, asked: int, answers: Any) -> None:
     skipped = asked - len(set(answers.column("query").to_pylist()))
     if skipped:
         output.say(
-            f"{skipped:,} of {asked:,} questions were left out (--skip-bad): they have names that are not known."
+            f"{skipped:,} of {asked:,} questions were left out (--skip-bad): they have a name that is not known, or a "
+            f"time that is none."
         )
 
 
 def _observe(
-    output: Output, forecaster: Forecaster, path: Path, columns: dict[str, str], keep: bool, skip_bad: bool
+    output: Output, forecaster: Forecaster, path: Path, reading: dict[str, Any], columns: dict[str, str], keep: bool
 ) -> None:
     """Take the facts of a file, and say what is new in it."""
     if not path.is_file():
         raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
     before = forecaster.facts.vocab
-    added = forecaster.observe(path, **({"columns": columns} if columns else {}), skip_bad=skip_bad)
+    added = forecaster.observe(path, **({"columns": columns} if columns else {}), **reading)
     after = forecaster.facts.vocab
     names = counted(after.num_entities - before.num_entities, "new name")
     relations = counted(after.num_relations - before.num_relations, "new relation")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -21,14 +23,28 @@ from tangokg.quads.tables import Source, open_table
 COLUMNS = ("subject", "relation", "object", "time")
 
 
-def open_questions(source: Any, columns: Mapping[str, str] | None = None) -> Source:
+def open_questions(source: Any, columns: Mapping[str, str] | None = None, date_format: str | None = None) -> Source:
     """The columns of a table that say subject, relation, object, time, under these names; not all need be there.
 
-    They are recognised as in :func:`tangokg.read_events`, or named by ``columns``.
+    They are recognised as in :func:`tangokg.read_events`, or named by ``columns``; ``date_format`` is how times are
+    written, a pattern such as "%d.%m.%Y".
     """
     opened = open_table(source, (columns or {}).values())
     chosen = find_some_columns(opened.table.column_names, columns, COLUMNS, opened.place)
-    return replace(opened, table=opened.table.select(list(chosen.values())).rename_columns(list(chosen)))
+    table = opened.table.select(list(chosen.values())).rename_columns(list(chosen))
+    if date_format and "time" in chosen:
+        times = [_iso(cell, date_format) for cell in table.column("time").to_pylist()]
+        table = table.set_column(table.column_names.index("time"), "time", pa.array(times, pa.string()))
+    return replace(opened, table=table)
+
+
+def _iso(cell: Any, date_format: str) -> str | None:
+    """A time written in another way as ISO; what does not fit stays, and is told with its row."""
+    if cell is None:
+        return None
+    with suppress(ValueError):
+        return datetime.strptime(str(cell).strip(), date_format).isoformat()
+    return str(cell)
 
 
 def read_questions(
