@@ -339,4 +339,14 @@ def test_a_question_may_have_a_date_without_separators() -> None:
     clock = Clock("day", "2024-02-01")
     assert clock.parse("20240210") == clock.parse("2024-02-10") == 9
     assert clock.parse(20240210) == 9, "also as a number, as tables have it"
+    years = Clock("year", "1980-01-01")
+    assert years.parse(2021) == years.parse("2021") == 41
+    assert years.parse(41) == 41
+    for unit in ("second", "minute", "day"):
+        for number in (1_704_067_241, 1_704_067_241_000):
+            with pytest.raises(
+                DataError, match=r"Unix seconds or milliseconds give the date, such as '2024-01-01T00:00:41'"
+            ):
+                Clock(unit, "2024-02-01").parse(number)
+    assert Clock("step").parse(1_704_067_241) == 1_704_067_241
     assert Clock("step").parse("20240210") == Clock("second", "2024-02-01").parse(20240210) == 20240210

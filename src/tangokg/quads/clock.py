@@ -36,6 +36,8 @@ EXPECTED = (
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _YEAR_OR_MONTH = re.compile(r"([0-9]{4})(?:-([0-9]{2}))?")
 _QUARTER = re.compile(r"([0-9]{4})[ -]?Q([1-4])|Q([1-4])[ -]?([0-9]{4})", re.IGNORECASE)
+YEARS = 1000, 2999  # whole numbers that are years where steps are years
+UNIX_FROM = 10**9  # whole numbers from here on are Unix seconds, or milliseconds
 _COMPACT = re.compile(r"[12][0-9]{3}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
 
 
@@ -92,13 +94,8 @@ class Clock:
 
     def parse(self, value: str | int | float | date | datetime) -> float:
         """Steps since the origin, fractions included; with an origin, four or eight digits are a year or a date."""
-        if (
-            type(value) is int
-            and self.origin is not None
-            and self.unit in WHOLE_DAYS
-            and _COMPACT.fullmatch(str(value))
-        ):
-            value = str(value)  # so many steps nobody means
+        if type(value) is int and self.origin is not None:
+            value = self._as_meant(value)
         if isinstance(value, str):
             text = value.strip()
             dated = self.origin is not None and (_YEAR_OR_MONTH.fullmatch(text) or _COMPACT.fullmatch(text))
@@ -117,6 +114,20 @@ class Clock:
         step = months // MONTHS[self.unit]
         begin = self._calendar(step)
         return step + (moment - begin) / timedelta(days=self._days(step))
+
+    def _as_meant(self, value: int) -> int | str:
+        """A whole number as the date that it is written for, where so many steps nobody means."""
+        compact = self.unit in WHOLE_DAYS and _COMPACT.fullmatch(str(value))
+        if compact or (self.unit == "year" and YEARS[0] <= value <= YEARS[1]):
+            return str(value)
+        if UNIX_FROM <= value < 10**4 * UNIX_FROM:
+            seconds = value / 1000 if value >= 1000 * UNIX_FROM else value
+            shown = datetime.fromtimestamp(min(seconds, 4e9), UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+            raise DataError(
+                f"time {value}: these facts have dates, and a number counts {self.unit}s from {self.origin}. "
+                f"For Unix seconds or milliseconds give the date, such as {shown!r}."
+            )
+        return value
 
     def format(self, t: float) -> str:
         """The date of ``t``: 2014-11-26, with a time of day where one is needed; 2014-Q4, 2014-11 or 2014."""
