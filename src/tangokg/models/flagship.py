@@ -123,7 +123,6 @@ class Flagship(Tango):
         heads: list[Scored] = []
         if self.pairs is not None:
             pairs = self.pairs(partners, states.project, gap, generator)
-            pairs = self.pairs.second(pairs, partners, gap, generator)
             heads.append((pairs.query, pairs.o, pairs.value))
             if self.paths is not None:
                 heads += self.paths(partners, pairs, states.project, gap, generator)
