@@ -73,7 +73,7 @@ def figures(metrics: Metrics) -> dict[str, Any]:
 
 def by_stratum(forecaster: Forecaster, parts: list[Any]) -> dict[str, Any]:
     """Share and MRR of each stratum of the last part, the others known."""
-    device = next(forecaster.model.parameters()).device
+    device = next((weight.device for weight in forecaster.model.parameters()), torch.device("cpu"))
     timeline = build_timeline(concatenate(parts)).to(device)
     first = len(build_timeline(concatenate(parts[:-1])))
     exam = prepare(timeline, torch.arange(first, len(timeline)))

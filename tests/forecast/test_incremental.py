@@ -92,7 +92,12 @@ def test_a_model_says_what_it_looks_at(name: str) -> None:
 
 
 CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in MODELS]
-CASES += [("tango", {"hops": 2}), ("tango", {"hops": 0}), ("tango", {"graphs": "other"}), ("tango", {"unseen": "own"})]
+CASES += [
+    ("tango", {"hops": 2}),
+    ("tango", {"paths": False}),
+    ("tango", {"graphs": "other"}),
+    ("tango", {"unseen": "own"}),
+]
 CASES += [("tango-tucker", {"transition_of": "next"}), ("tango-tucker", {"copying": True, "static": True})]
 CASES += [("tango-authors", {"transition_of": "next"})]
 

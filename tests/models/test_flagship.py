@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from conftest import all_queries, equal, make_timeline
+from conftest import all_queries, equal, facts_like, make_facts, make_timeline
 from tangokg.errors import ConfigError
+from tangokg.history.partners import find_partners
 from tangokg.models.flagship import Flagship, FlagshipSettings
 from tangokg.models.sizes import Size
+from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import windows_at
 
 SMALL = FlagshipSettings(dim=5, width=8, dropout=0.0, pair_dropout=0.0, hops=2)
@@ -33,7 +35,7 @@ def test_branches_add_up_as_intensities() -> None:
 
 
 @pytest.mark.parametrize(
-    "left_out", [{"pairs": False}, {"subject": False}, {"hops": 0}, {"compete": False}, {"activity": False}]
+    "left_out", [{"pairs": False}, {"subject": False}, {"paths": False}, {"compete": False}, {"activity": False}]
 )
 def test_a_branch_can_be_left_out(left_out: dict[str, Any]) -> None:
     timeline = make_timeline(3)
@@ -44,8 +46,28 @@ def test_a_branch_can_be_left_out(left_out: dict[str, Any]) -> None:
 
 def test_sizes_follow_from_facts_and_device() -> None:
     size = Size(150_000, 300, 7_000, 200, "cuda")
-    assert FlagshipSettings().by_rule(size) == {"dim": 200, "width": 128}
-    assert FlagshipSettings().by_rule(replace(size, device="cpu")) == {"dim": 64, "width": 32}
+    assert FlagshipSettings().by_rule(size) == {"dim": 200, "width": 128, "hops": 1}
+    assert FlagshipSettings().by_rule(replace(size, device="cpu")) == {"dim": 64, "width": 32, "hops": 1}
+    assert FlagshipSettings().by_rule(replace(size, lasting=0.9))["hops"] == 2
+
+
+def test_the_share_of_facts_that_last_is_counted_by_hand() -> None:
+    facts = facts_like(make_facts(), [(0, 0, 1, 0), (0, 0, 1, 3), (1, 0, 0, 3), (0, 0, 1, 7), (2, 0, 0, 7)])
+    for size in (Size.of_facts(facts, "cpu"), Size.of(build_timeline(facts))):
+        assert size.lasting == 0.5, "of the four facts after the first step, two stood one step before"
+    assert Size.of_facts(facts_like(facts, [(0, 0, 1, 0)]), "cpu").lasting == 0
+
+
+def test_the_best_partners_are_looked_at_once() -> None:
+    timeline = make_timeline(3)
+    model = Flagship(SMALL, timeline, torch.Generator().manual_seed(0)).double().eval()
+    assert model.pairs is not None
+    torch.nn.init.normal_(model.pairs.second.out, generator=torch.Generator().manual_seed(1))
+    windows, queries = windows_at(timeline, torch.tensor([4, 7])), all_queries(2)
+    with torch.no_grad():
+        encoded = model.encode(timeline, windows)
+        found = model.pairs(find_partners(timeline, windows, queries), encoded.candidates.project, float(model.gap))
+        assert equal(model.branches(encoded, queries, None)[1][0][2], found.value)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +75,7 @@ def test_sizes_follow_from_facts_and_device() -> None:
     [
         ({"width": 12}, "width must be a multiple of 8"),
         ({"stream": 0}, "stream must be at least 1"),
-        ({"hops": 3}, "hops must be 0, 1 or 2"),
+        ({"hops": 3}, "hops must be 1 or 2"),
         ({"auxiliary": -0.1}, "auxiliary must not be negative"),
         ({"smoothing": 1.0}, r"smoothing must lie in \[0, 1\)"),
         ({"pair_dropout": -0.5}, r"pair_dropout must lie in \[0, 1\)"),

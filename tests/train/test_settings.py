@@ -253,7 +253,7 @@ def test_sizes_by_rule_grow_with_the_facts_and_with_the_device(name: str) -> Non
 
 @pytest.mark.parametrize("name", RULED)
 def test_what_is_given_is_not_left_to_the_rule(name: str) -> None:
-    given = replace(left_to_the_rule(name), **dict.fromkeys(MODELS[name].settings.ruled, 8))
+    given = replace(left_to_the_rule(name), **left_to_the_rule(name).by_rule(Size(10, 2, 5, 1, lasting=1.0)))
     assert fill_by_rule(given, Size(10**6, 100, 50, 5)) == given
 
 
@@ -263,6 +263,7 @@ def test_a_run_that_has_begun_keeps_what_the_rule_chose(name: str) -> None:
     begun = resolve(left, make_dataset(1))
     assert inherit(left, begun) == begun
     assert all(getattr(begun.settings, setting) for setting in left.settings.ruled)
-    other = replace(begun, settings=replace(begun.settings, **dict.fromkeys(left.settings.ruled, 16)))
+    elsewhere = left.settings.by_rule(Size(10**6, 100, 50, 5, "cuda", lasting=1.0))
+    other = replace(begun, settings=replace(begun.settings, **elsewhere))
     assert inherit(left, other).settings == other.settings
     assert inherit(begun, other) == begun

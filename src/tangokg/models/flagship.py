@@ -26,7 +26,7 @@ from tangokg.snapshots.windows import Queries, Windows
 class FlagshipSettings(TangoSettings):
     """Settings of the default model: those of TANGO for its states, and those of the history."""
 
-    ruled: ClassVar[tuple[str, ...]] = ("dim", "width")  # 0: by rule
+    ruled: ClassVar[tuple[str, ...]] = ("dim", "width", "hops")  # 0: by rule
 
     decoder: str = "convtranse"
     dim: int = 0  # D, size of entity and relation states; 0: by the number of facts and the device
@@ -39,7 +39,8 @@ class FlagshipSettings(TangoSettings):
     subject: bool = True  # whether a query attends to the last events of its subject
     activity: bool = True  # whether the scorers know how active subject and candidates were
     compete: bool = True  # whether the best partners of a query are compared with one another
-    hops: int = 1  # steps along paths beyond the partners, at most 2
+    paths: bool = True  # whether whom the partners met lately is a candidate too
+    hops: int = 0  # steps along paths beyond the partners, 1 or 2; 0: 2 where most facts last from step to step
     pair_dropout: float = 0.25  # in the heads of the history
     smoothing: float = 0.1  # of the labels
     auxiliary: float = 0.3  # weight of the loss of the states' own scores
@@ -51,7 +52,7 @@ class FlagshipSettings(TangoSettings):
         if self.stream < 1:
             raise ConfigError(f"stream must be at least 1, found {self.stream}.")
         if not 0 <= self.hops <= 2:
-            raise ConfigError(f"hops must be 0, 1 or 2, found {self.hops}.")
+            raise ConfigError(f"hops must be 1 or 2, or 0 for a number by rule, found {self.hops}.")
         if self.auxiliary < 0:
             raise ConfigError(f"auxiliary must not be negative, found {self.auxiliary}.")
         for name in ("pair_dropout", "smoothing"):
@@ -59,8 +60,12 @@ class FlagshipSettings(TangoSettings):
                 raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
 
     def by_rule(self, size: Size) -> dict[str, int]:
-        """Sizes of the states as in TANGO; a CPU has time for a narrow scorer alone."""
-        return super().by_rule(size) | {"width": 32 if size.device == "cpu" else 128}
+        """Sizes of the states as in TANGO; a CPU has time for a narrow scorer alone.
+
+        Where facts last, new ones are seldom two steps away, and often three.
+        """
+        own = {"width": 32 if size.device == "cpu" else 128, "hops": 2 if size.lasting > 0.5 else 1}
+        return super().by_rule(size) | own
 
     def pair_settings(self) -> PairSettings:
         half = self.width // 2
@@ -98,7 +103,7 @@ class Flagship(Tango):
         settings, labels = self.settings, 2 * train.num_relations  # sizes that were left to a rule are set now
         dim, width = settings.dim, settings.width
         self.pairs = PairScorer(settings.pair_settings(), dim, labels, generator) if settings.pairs else None
-        use_paths = settings.pairs and settings.hops > 0
+        use_paths = settings.pairs and settings.paths
         self.paths = Paths(settings.path_settings(), dim, width, labels, generator) if use_paths else None
         self.subject = None
         if settings.subject:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from tangokg.quads.values import Quadruples
 from tangokg.snapshots.timeline import Timeline
+
+LAST_STEPS = 20  # in which it is counted how many facts last
 
 
 @dataclass(frozen=True)
@@ -17,11 +22,35 @@ class Size:
     entities: int
     relations: int
     device: str = "cpu"  # or cuda
+    lasting: float = 0.0  # share of the facts that stood one step before too, in the last steps
 
     @classmethod
     def of(cls, train: Timeline, device: str = "cpu") -> Size:
         """Of a training part in snapshots, which have each fact in both directions."""
-        return cls(int(train.offset[-1]) // 2, len(train), train.num_entities, train.num_relations, device)
+        first = int(train.offset[max(0, len(train) - LAST_STEPS - 1)])
+        step = np.repeat(np.arange(len(train)), train.num_edges)[first:]
+        s, r, o = (x[first:].cpu().numpy() for x in (train.s, train.r, train.o))
+        lasting = share_lasting(s, r, o, step)
+        facts = int(train.offset[-1]) // 2
+        return cls(facts, len(train), train.num_entities, train.num_relations, device, lasting)
+
+    @classmethod
+    def of_facts(cls, train: Quadruples, device: str) -> Size:
+        """Of a training part as it was read."""
+        times, step = np.unique(train.t, return_inverse=True)
+        late = step >= len(times) - LAST_STEPS - 1
+        lasting = share_lasting(train.s[late], train.r[late], train.o[late], step[late])
+        return cls(len(train), len(times), train.vocab.num_entities, train.vocab.num_relations, device, lasting)
+
+
+def share_lasting(s: np.ndarray, r: np.ndarray, o: np.ndarray, step: np.ndarray) -> float:
+    """The share of facts that stood one step before too; those of the first step are not counted."""
+    if not len(step) or step.min() == step.max():
+        return 0.0
+    facts = np.stack([s, r, o], axis=1)
+    fact = np.unique(facts, axis=0, return_inverse=True)[1].reshape(-1)
+    key, later = fact * 2**32 + step, step > step.min()
+    return float(np.isin(key[later] - 1, key).mean())
 
 
 def fill_by_rule(settings: Any, size: Size) -> Any:

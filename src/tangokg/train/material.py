@@ -48,12 +48,12 @@ class Material:
 
 def resolve(config: RunConfig, dataset: Dataset) -> RunConfig:
     """The config with every setting that is left to a rule replaced by its value for this data and device."""
-    device, snapshots, vocab = choose_device(config.train.device).type, len(np.unique(dataset.train.t)), dataset.vocab
-    size = Size(len(dataset.train), snapshots, vocab.num_entities, vocab.num_relations, device)
+    device = choose_device(config.train.device).type
+    size = Size.of_facts(dataset.train, device)
     settings, clock = fill_by_rule(config.settings, size), dataset.clock
     if getattr(settings, "unit", None) == "":  # a model that reads the calendar
         settings = replace(settings, unit=clock.unit, origin=clock.origin or "")
-    train = by_rule(config.train, 2 * size.facts, snapshots, size.entities, device)
+    train = by_rule(config.train, 2 * size.facts, size.snapshots, size.entities, device)
     return replace(config, settings=settings, train=train)
 
 
