@@ -94,7 +94,7 @@ def test_a_model_says_what_it_looks_at(name: str) -> None:
 CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in MODELS]
 CASES += [
     ("tango", {"hops": 2}),
-    ("tango", {"paths": False}),
+    ("tango", {"heads": "pairs"}),
     ("tango", {"graphs": "other"}),
     ("tango", {"unseen": "own"}),
 ]

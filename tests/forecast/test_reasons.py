@@ -187,7 +187,7 @@ def test_what_single_events_add_is_the_additive_part_exactly() -> None:
     queries = Queries(torch.zeros_like(s), s, r, s)
     with torch.no_grad():
         terms = model.terms(model.encode(timeline, windows), queries)
-        partners, scorer = find_partners(timeline, windows, queries), model.pairs
+        partners, scorer = find_partners(timeline, windows, queries), next(iter(model.heads))
         assert isinstance(scorer, PairScorer)
         query, z, _ = partners.pairs()
         from tangokg.history.occurrences import meetings_of

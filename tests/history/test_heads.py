@@ -97,7 +97,7 @@ def test_pairs_are_scored_by_the_formula(compete: bool) -> None:
     partners = partners_at(timeline, TARGET)
     scorer = make_pairs(best=2, compete=compete)
     with torch.no_grad():
-        found = scorer(partners, project, GAP)
+        found = scorer.score(partners, project, GAP)
         for q in range(0, len(partners.queries), 7):
             rows = (found.query == q).nonzero()[:, 0]
             if not len(rows):
@@ -161,13 +161,13 @@ def test_the_subject_stream_attends_by_the_formula() -> None:
 def test_paths_add_up_along_the_last_events_of_the_best_nodes() -> None:
     timeline = make_timeline(6)
     partners = partners_at(timeline, TARGET)
-    pairs = make_pairs(best=2)(partners, project, GAP)
+    pairs = make_pairs(best=2).score(partners, project, GAP)
     pairs = ScoredPairs(pairs.query, pairs.o, pairs.value.detach(), pairs.state.detach(), pairs.begin)
     settings = PathSettings(hops=2, nodes=(2, 3), edges=(3, 2), dim=3, width=5, dropout=0.0)
     paths = Paths(settings, D, 8, 2 * R, generator()).double()
     queries = partners.queries
     with torch.no_grad():
-        found = paths(partners, pairs, project, GAP)
+        found = paths.walk(partners, pairs, project, GAP)
         for q in range(0, len(queries), 6):
             w, s, r = int(queries.window[q]), int(queries.s[q]), int(queries.r[q])
             rows = (pairs.query == q).nonzero()[:, 0].tolist()

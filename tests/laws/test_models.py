@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from conftest import N, R, all_queries, equal, facts_like, make_dataset, make_facts, make_timeline, make_vocab
+from tangokg.history.heads import HEADS
 from tangokg.models import MODELS, Model
 from tangokg.models.authors import SWITCHES as AUTHORS_SWITCHES
 from tangokg.models.tango import TangoSettings
@@ -27,6 +28,7 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("tango", {"ode": False}),
     ("tango", {"graphs": "other"}),
     ("tango", {"transition_of": "next"}),
+    *(("history", {"heads": ", ".join((*head.needs, name))}) for name, head in HEADS.items()),
     ("tango-tucker", {"static": True, "transition_of": "next"}),
     ("tango-distmult", {"static": True, "identity": True, "graphs": "other"}),
     ("tango-authors", {"decoder": "tucker", "transition": 0.0}),

@@ -10,6 +10,7 @@ import torch
 
 from conftest import all_queries, equal, facts_like, make_facts, make_timeline
 from tangokg.errors import ConfigError
+from tangokg.history.pairs import PairScorer
 from tangokg.history.partners import find_partners
 from tangokg.models.flagship import Flagship, FlagshipSettings
 from tangokg.models.sizes import Size
@@ -35,7 +36,7 @@ def test_branches_add_up_as_intensities() -> None:
 
 
 @pytest.mark.parametrize(
-    "left_out", [{"pairs": False}, {"subject": False}, {"paths": False}, {"compete": False}, {"activity": False}]
+    "left_out", [{"heads": ""}, {"subject": False}, {"heads": "pairs"}, {"compete": False}, {"activity": False}]
 )
 def test_a_branch_can_be_left_out(left_out: dict[str, Any]) -> None:
     timeline = make_timeline(3)
@@ -61,12 +62,13 @@ def test_the_share_of_facts_that_last_is_counted_by_hand() -> None:
 def test_the_best_partners_are_looked_at_once() -> None:
     timeline = make_timeline(3)
     model = Flagship(SMALL, timeline, torch.Generator().manual_seed(0)).double().eval()
-    assert model.pairs is not None
-    torch.nn.init.normal_(model.pairs.second.out, generator=torch.Generator().manual_seed(1))
+    scorer = next(iter(model.heads))
+    assert isinstance(scorer, PairScorer)
+    torch.nn.init.normal_(scorer.second.out, generator=torch.Generator().manual_seed(1))
     windows, queries = windows_at(timeline, torch.tensor([4, 7])), all_queries(2)
     with torch.no_grad():
         encoded = model.encode(timeline, windows)
-        found = model.pairs(find_partners(timeline, windows, queries), encoded.candidates.project, float(model.gap))
+        found = scorer.score(find_partners(timeline, windows, queries), encoded.candidates.project, float(model.gap))
         assert equal(model.branches(encoded, queries, None)[1][0][2], found.value)
 
 

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from tangokg.history.activity import activity_of
+from tangokg.history.head import Asked, Head, HistorySettings, Project, Scored, Terms
 from tangokg.history.occurrences import meetings_of, occurrences_of, past_of
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, Counted, count, statistics, time_code
 from tangokg.masks import dropout
-
-Project = Callable[[Tensor, Tensor, Tensor], Tensor]  # weight (D, H), window, entity -> states times weight (.., H)
-Scored = tuple[Tensor, Tensor, Tensor]  # (row, object, log-intensity), each pair once
-
-
-class Terms(NamedTuple):
-    """What single edges of a timeline add to the score of some candidates."""
-
-    query: Tensor  # (X,)
-    o: Tensor  # (X,)
-    edge: Tensor  # (X,) row of the timeline
-    value: Tensor  # (X,)
 
 
 @dataclass(frozen=True)
@@ -56,7 +44,7 @@ def draw_table(generator: torch.Generator, *shape: int, std: float) -> nn.Parame
     return nn.Parameter(torch.empty(shape).normal_(0.0, std, generator=generator))
 
 
-class PairScorer(nn.Module):
+class PairScorer(Head):
     r"""What is known of s and o together (docs/maths.md, row M51).
 
     Every partner is scored by the last events :math:`(r_i, \Delta_i)` of the pair, the latest first, by the statistics
@@ -70,6 +58,14 @@ class PairScorer(nn.Module):
 
     The best of them are looked at again (:class:`SecondLook`). What depends on query or pair alone is computed once.
     """
+
+    rows: ClassVar = ("event", "asked", "relation", "weights")
+
+    @classmethod
+    def make(cls, settings: HistorySettings, dim: int, num_labels: int, generator: torch.Generator) -> PairScorer:
+        half, rate = settings.width // 2, settings.pair_dropout
+        sizes = PairSettings(settings.width, half, settings.stream, half, settings.compete, rate, settings.activity)
+        return cls(sizes, dim, num_labels, generator)
 
     def __init__(self, settings: PairSettings, dim: int, num_labels: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -100,10 +96,15 @@ class PairScorer(nn.Module):
         if settings.activity:
             self.acts = table(3, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)  # E
 
-    def forward(
+    def forward(self, asked: Asked) -> list[Scored]:
+        pairs = self.score(asked.partners, asked.project, asked.gap, asked.generator)
+        asked.said["pairs"] = pairs
+        return [(pairs.query, pairs.o, pairs.value)]
+
+    def score(
         self, partners: Partners, project: Project, gap: float, generator: torch.Generator | None = None
     ) -> ScoredPairs:
-        """Scores of all partners; ``project`` multiplies the states of some entities by a weight."""
+        """Scores of all partners."""
         queries, past = partners.queries, partners.past
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
         g = self.add_events(met, partners)  # (Z, G)

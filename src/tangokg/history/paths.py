@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from tangokg.history.activity import activity_of
-from tangokg.history.pairs import Project, Scored, ScoredPairs, best_of, draw_table
+from tangokg.history.head import Asked, Head, HistorySettings, Project, Scored
+from tangokg.history.pairs import ScoredPairs, best_of, draw_table
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import NUM_STATISTICS, TIME_CODE, time_code
 from tangokg.history.subjects import sort_subjects
@@ -37,7 +39,7 @@ class Reached:
     value: Tensor  # (X,) log-intensity
 
 
-class Paths(nn.Module):
+class Paths(Head):
     r"""Messages from the best partners along their last events (docs/maths.md, row M53).
 
     .. math::
@@ -47,15 +49,28 @@ class Paths(nn.Module):
     where m is at first a linear map of the pair scorer's state. No path leads back to s.
     """
 
+    needs: ClassVar = ("pairs",)
+    rows: ClassVar = tuple(f"steps.{i}.{name}" for i in range(2) for name in ("event", "asked", "relation"))
+
+    @classmethod
+    def make(cls, settings: HistorySettings, dim: int, num_labels: int, generator: torch.Generator) -> Paths:
+        width, rate = settings.width, settings.pair_dropout
+        nodes, edges = (width // 4, width // 2), (width // 8, width // 16 or 1)
+        sizes = PathSettings(settings.hops, nodes, edges, width // 4, width // 2, rate, settings.activity)
+        return cls(sizes, dim, width, num_labels, generator)
+
     def __init__(
         self, settings: PathSettings, dim: int, width: int, num_labels: int, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings, self.ways = settings, settings.edges[: settings.hops]
         self.start = draw_table(generator, width, settings.dim, std=width**-0.5)
         self.steps = nn.ModuleList(Step(settings, dim, num_labels, generator) for _ in range(settings.hops))
 
-    def forward(
+    def forward(self, asked: Asked) -> list[Scored]:
+        return self.walk(asked.partners, asked.said["pairs"], asked.project, asked.gap, asked.generator)
+
+    def walk(
         self,
         partners: Partners,
         pairs: ScoredPairs,

@@ -8,15 +8,19 @@ from typing import Any
 
 import torch
 
+from tangokg.config import update
+from tangokg.errors import ConfigError, nearest, offer
 from tangokg.models.authors import AuthorsSettings, TangoAuthors
 from tangokg.models.compgcn import CompGCN, CompGCNSettings
 from tangokg.models.counters import CopyLast, Frequency, Recurrence, RecurrenceSettings
 from tangokg.models.cygnet import CyGNet, CyGNetSettings
 from tangokg.models.desimple import DESimplE, DESimplESettings
 from tangokg.models.flagship import Flagship, FlagshipSettings
+from tangokg.models.headed import Headed, HeadedSettings
 from tangokg.models.protocol import Model
 from tangokg.models.recurrency import Recurrency, RecurrencySettings
 from tangokg.models.renet import ReNet, ReNetSettings
+from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.models.static import DistMultSettings, StaticDistMult, StaticTuckER, TuckERSettings
 from tangokg.models.tadistmult import TADistMult, TADistMultSettings
 from tangokg.models.tango import Tango, TangoSettings
@@ -43,19 +47,36 @@ class Recipe:
     train: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _beside(settings: HeadedSettings, train: Timeline, generator: torch.Generator) -> Headed:
+    """Heads beside the model that the settings name."""
+    if settings.beside not in MODELS:
+        raise ConfigError(f"beside: unknown model {settings.beside!r}.{offer(nearest(settings.beside, MODELS))}")
+    recipe = MODELS[settings.beside]
+    own = fill_by_rule(update(recipe.settings, settings.own, f"own ({settings.beside})"), Size.of(train))
+    return Headed(settings, recipe.build(own, train, generator), train, generator)
+
+
+OF_HISTORY = {
+    "epochs": 0,
+    "schedule": "cosine",
+    "optimizer": "adamw",
+    "weight_decay": 1e-3,
+    "step_queries": 2_000,
+    "horizons": 8,
+}
+
 MODELS: dict[str, Recipe] = {
     "tango": Recipe(
         "states of entities beside the history of subject and candidate, streams and paths: the default",
         FlagshipSettings(),
         Flagship,
-        {
-            "epochs": 0,
-            "schedule": "cosine",
-            "optimizer": "adamw",
-            "weight_decay": 1e-3,
-            "step_queries": 2_000,
-            "horizons": 8,
-        },
+        OF_HISTORY,
+    ),
+    "history": Recipe(
+        "any model (beside=NAME) with heads of the history, such as pairs and paths: to see what each adds",
+        HeadedSettings(),
+        _beside,
+        OF_HISTORY,
     ),
     "tango-tucker": Recipe("TANGO with the paper's TuckER decoder", TangoSettings(decoder="tucker"), Tango),
     "tango-distmult": Recipe("TANGO with the paper's DistMult decoder", TangoSettings(decoder="distmult"), Tango),

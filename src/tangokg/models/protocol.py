@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tangokg.history.pairs import Terms
+from tangokg.history.head import Terms
 from tangokg.models.sparse import SparseScores
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
