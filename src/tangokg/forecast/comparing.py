@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tangokg.config import unknown_setting
-from tangokg.errors import ConfigError, DataError, RunError, nearest, offer
+from tangokg.errors import ConfigError, DataError, RunError, checked, nearest, offer
 from tangokg.forecast.forecaster import Forecaster
 from tangokg.forecast.training import fit, read_with
 from tangokg.models import MODELS
@@ -22,6 +22,7 @@ from tangokg.train.exposure import MARK
 USUAL = ("frequency", "recurrency", "tango")  # quick and telling
 
 
+@checked
 def compare(
     data: Any,
     models: Sequence[str | Forecaster] | Mapping[str, Forecaster] = USUAL,

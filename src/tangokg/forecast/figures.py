@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tangokg.errors import ConfigError, DataError, check_types
+from tangokg.errors import ConfigError, DataError, checked
 from tangokg.forecast.forecaster import Forecaster
 from tangokg.quads.clock import Clock
 from tangokg.rank import Metrics
@@ -14,6 +14,7 @@ from tangokg.report import check_figure, plot_by_time, plot_horizons, plot_train
 from tangokg.report.compare import Comparison, plot_comparison
 
 
+@checked
 def plot(
     what: Any,
     path: str | Path,
@@ -28,7 +29,6 @@ def plot(
     horizon, the result of :func:`tangokg.compare` as accuracy against training time, a :class:`Forecaster` as loss and
     validation MRR of each epoch, and the result of :func:`tangokg.tune` as its trials.
     """
-    check_types("plot", ("path", path, (str, Path)), ("title", title, (str,)))
     place = Path(path)
     check_figure(place)
     clock = clock or Clock("step")

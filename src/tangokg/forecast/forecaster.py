@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from tangokg.errors import DataError, check_options, check_types
+from tangokg.errors import DataError, check_least, check_options, check_types, checked
 from tangokg.forecast.answering import Answering
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.calibrating import ask_recent, calibrate
@@ -87,6 +87,7 @@ class Forecaster:
 
     # Asking
 
+    @checked
     def forecast(
         self,
         subject: str | None = None,
@@ -112,6 +113,7 @@ class Forecaster:
         question = make_question(self._known.index, subject, relation, object, at, by)
         return self._explain([question], self._answer([question], top), why)[0]
 
+    @checked
     def forecast_table(
         self,
         queries: Any,
@@ -136,12 +138,10 @@ class Forecaster:
         return answers_table(self._explain(asked, self._answer(asked, top), why), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
-        check_types("forecast", ("top", top, (int,)))
         tell_far(self._measured, self._known.index, [question.t for question in questions])
         return Answering(self.model, self._known, self.chances).answer(questions, top)
 
     def _explain(self, questions: list[Question], found: list[Forecast], why: bool | int) -> list[Forecast]:
-        check_types("forecast", ("why", why, (bool, int)))
         if not (number := number_of_answers(why)):
             return found
         facts, timeline, pairs = self.facts, self._known.whole(), zip(questions, found, strict=True)
@@ -157,6 +157,7 @@ class Forecaster:
 
     # New facts
 
+    @checked
     def observe(self, events: Any, **options: Any) -> int:
         """Add facts (as :func:`tangokg.read_events` takes them), new names included; returns how many were new.
 
@@ -193,13 +194,15 @@ class Forecaster:
 
     # Measuring
 
+    @checked
     def evaluate(self, facts: Any = None, protocol: Protocol = SINGLE_STEP, **options: Any) -> Metrics:
         """Rank the answers of ``facts`` (default: the test part), each from what is known before its time.
 
         ``facts`` may be facts, a table or file of them, the name of a part ("valid"), or a data set: its test part.
         """
-        check_types("evaluate", ("protocol", protocol, (Protocol,)))
         check_options("evaluate", evaluate, options, " A horizon is a protocol: protocol=tangokg.rank.horizon(3).")
+        check_types("evaluate", evaluate, options)
+        check_least("evaluate", 1, cells=options.get("cells"), windows_at_once=options.get("windows_at_once"))
         part = self.dataset.test if facts is None else self._as_facts(facts)
         if not len(part):
             raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
@@ -213,6 +216,7 @@ class Forecaster:
         metrics = evaluate(self.model, timeline, torch.searchsorted(timeline.t, asked.t), only, **options)
         return replace(metrics, relations=new.vocab.relations, not_comparable=self.exposure.seen)
 
+    @checked
     def calibration(self, facts: Any = None, recent: float = RECENT, horizon: float = 0.0) -> dict[str, Calibration]:
         """How far chances and shares can be trusted: what was said for the times of ``facts`` (default: the test part).
 
@@ -220,7 +224,8 @@ class Forecaster:
         ``pair`` (they have any fact), ``fact`` (each of the best objects), ``share`` (the same where they have any) and
         ``raw`` (the share before it is calibrated).
         """
-        check_types("calibration", ("recent", recent, (int, float)), ("horizon", horizon, (int, float)))
+        check_least("calibration", 0, above=True, recent=recent)
+        check_least("calibration", 0, horizon=horizon)
         part = self.dataset.test if facts is None else self._as_facts(facts)
         if not len(part):
             raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
@@ -243,9 +248,9 @@ class Forecaster:
 
     # Keeping
 
+    @checked
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write a run folder that :func:`tangokg.load` and the command line read."""
-        check_types("save", ("path", path, (str, Path)))
         with owning(Path(path)):
             folder = RunFolder(Path(path)).claim(overwrite)
             folder.create(self.dataset, self.config)
@@ -268,9 +273,9 @@ def _among(queries: Queries, own: Queries) -> Tensor:
     return both
 
 
+@checked
 def load(path: str | Path, device: str = "auto") -> Forecaster:
     """The forecaster of a finished run folder, on ``cpu``, ``cuda``, or ``auto``: cuda where there is one."""
-    check_types("load", ("path", path, (str, Path)), ("device", device, (str,)))
     folder = RunFolder(Path(path))
     model, dataset, config = folder.load()
     model, exposure, chances = model.to(choose_device(device)), folder.exposure(), load_chances(folder.path)

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 import torch
 
 from tangokg.config import parse_duration, unknown_setting
-from tangokg.errors import ConfigError, DataError, RunError, TangoError, check_types
+from tangokg.errors import ConfigError, DataError, RunError, TangoError, checked
 from tangokg.forecast.chances import save_chances
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.models import Model
@@ -38,6 +38,7 @@ from tangokg.train.stopping import CHOSEN, STOPPED, never
 from tangokg.train.warmstart import adopt, continue_dataset
 
 
+@checked
 def fit(
     data: Any,
     config: RunConfig | str = "tango",
@@ -72,10 +73,6 @@ def fit(
     :func:`tangokg.read_events`. With ``verbose=False`` nothing is shown; each epoch is logged in any case
     (``logging.getLogger("tangokg")``, level INFO).
     """
-    check_types("fit", ("config", config, (str, RunConfig)), ("unit", unit, (str, None)))
-    check_types(
-        "fit", ("columns", columns, (Mapping, None)), ("out", out, (str, Path, None)), ("seed", seed, (int, None))
-    )
     if budget is not None:
         settings["budget"] = NO_LIMIT if budget == "none" else parse_duration(budget, "budget")
     resolved = _with(make_config(config) if isinstance(config, str) else config, settings)
@@ -244,7 +241,7 @@ def _differences(there: RunConfig, here: RunConfig) -> str:
 def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKeywords]) -> Dataset:
     """Whatever people hold, in three parts by time; how it is read can be said of what is not read yet."""
     if isinstance(data, Dataset | Quadruples):
-        given = [*TableOptions(**reading).given(), *(["overlap"] if overlap else [])]
+        given = [*TableOptions(**reading).given(), *(["overlap"] if overlap is not None else [])]
         if given:
             raise DataError(f"these facts are read already: give {', '.join(given)} to read_events.")
         return data if isinstance(data, Dataset) else split(data)

@@ -39,7 +39,7 @@ def read_folder(
     A step that stands in two parts is an error, unless ``overlap`` says which of them it goes to: earlier or later.
     """
     if overlap is not None and overlap not in OVERLAPS:
-        raise UnknownName("overlap", overlap, OVERLAPS, hint=f"Choose one of {', '.join(OVERLAPS)}.")
+        raise UnknownName("overlap", str(overlap), OVERLAPS, hint=f"Choose one of {', '.join(OVERLAPS)}.")
     folder = Path(path)
     if find_file(folder, "train.txt") is None:
         raise DataError(f"{folder}: no benchmark folder: expected train.txt or train.txt.gz in it.")

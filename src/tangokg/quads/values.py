@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tangokg.errors import check_types
+from tangokg.errors import checked
 from tangokg.quads.clock import Clock
 from tangokg.quads.units import lone
 from tangokg.quads.vocabulary import Vocabulary
@@ -75,11 +75,11 @@ class Quadruples:
 
         return facts_html(self)
 
+    @checked
     def split(self, train: float = 0.8, valid: float = 0.1, *, name: str = "events") -> Dataset:
         """Three parts in time order, by share of the facts: see :func:`tangokg.quads.splits.split`."""
         from tangokg.quads.splits import split
 
-        check_types("split", ("train", train, (int, float)), ("valid", valid, (int, float)), ("name", name, (str,)))
         return split(self, train, valid, name=name)
 
 
