@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tangokg as tk
 from cli_runs import printed, run
 from tangokg.cli import main
 
@@ -24,6 +25,11 @@ def test_calibration_is_measured_and_drawn(run: Path, tmp_path: Path, capsys: py
     assert "said" in shown
     assert "\\n" not in shown
     assert b"<svg" in plot.read_bytes()
+    python, forecaster = tmp_path / "python.svg", tk.load(run)
+    title = f"{forecaster.config.model} on the test part of {forecaster.dataset.name}: "
+    title += "all (s, r) with a fact in the last 5 usual gaps, asked 2 steps ahead"
+    tk.plot(forecaster.calibration(recent=5, horizon=2), python, title=title)
+    assert python.read_bytes() == plot.read_bytes(), "the same figure from Python"
 
 
 @pytest.mark.parametrize("more", [["--by", "time"], ["--inductive"], ["--filter", "raw"], ["--horizon", "1-3"]])
