@@ -181,7 +181,7 @@ def _read(data: str | None, reading: Reading, resumed: Path | None) -> Dataset:
             "Only a run that is resumed (--out RUN --resume) has its facts already."
         )
     RunFolder(resumed).config()
-    return RunFolder(resumed).dataset()
+    return RunFolder(resumed).dataset().made_with
 
 
 def fit_shown(

@@ -99,8 +99,10 @@ def _own_settings(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
 
 
 def _same_data(name: str, forecaster: Forecaster, dataset: Dataset) -> Forecaster:
+    """The forecaster as it was made, where that was with these data; facts that it observed later do not count."""
     from tangokg.quads.differing import what_differs
 
+    forecaster = forecaster.as_made
     if not dataset.same_facts(forecaster.dataset):
         other = what_differs(forecaster.dataset, dataset)
         raise DataError(f"compare(): {name} was made with other data ({other}); compare on the same.")

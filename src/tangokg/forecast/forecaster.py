@@ -65,10 +65,16 @@ class Forecaster:
     def dataset(self) -> Dataset:
         """The parts of the data, and what was observed later; put together when it is looked at."""
         if self._observed:
-            after = [part for part in (self._dataset.after, *self._observed) if part is not None]
-            grown = replace(self._dataset, after=concatenate(after))
-            self._dataset, self._observed = grown.with_vocab(self._known.index.vocab), []
+            self._dataset, self._observed = self._dataset.grow(self._observed), []
         return self._dataset
+
+    @property
+    def as_made(self) -> Forecaster:
+        """The same forecaster without the facts that it observed."""
+        if self.dataset.own is None:
+            return self
+        chances = self.__dict__.get("chances")
+        return Forecaster(self.model, self.dataset.made_with, self.config, self.progress, self.exposure, chances)
 
     @cached_property
     def facts(self) -> Quadruples:

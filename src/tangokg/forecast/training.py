@@ -86,7 +86,9 @@ def fit(
         if folder is not None and resume and folder.finished:
             return load(folder.path, plan.config.train.device)
         with nullcontext(reporter) if reporter is not None else default_display(verbose) as heard:
-            return _train(plan, folder, resume, heard, stop or never)
+            trained = _train(plan, folder, resume, heard, stop or never)
+        kept = folder is not None and resume and folder.dataset().own is not None  # facts observed before it went on
+        return load(folder.path, plan.config.train.device) if folder is not None and kept else trained
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def _plan(
     allow_seen: bool,
 ) -> _Plan:
     """Settings left to a rule are those of the run that is resumed or started from, else by rule."""
+    dataset = replace(dataset, own=None)  # it is made with all of them
     begun = RunFolder(Path(out)) if resume and out is not None and RunFolder(Path(out)).begun else None
     if start_from is None and begun is not None and not begun.finished:
         begins = not begun.checkpoint.exists()  # killed before it had a checkpoint
@@ -210,7 +213,7 @@ def _open(out: str | Path, plan: _Plan, resume: bool, overwrite: bool) -> RunFol
         if replace(there, train=replace(there.train, **limits)) != config:
             other = _differences(there, config)
             raise RunError(f"{folder.path} was made with other settings ({other}); take the same, or use --overwrite.")
-        if not plan.dataset.same_facts(known := folder.dataset()):
+        if not plan.dataset.same_facts(known := folder.dataset().made_with):
             other = what_differs(known, plan.dataset)
             raise RunError(
                 f"{folder.path} was made with other data ({other}); resume with the same, or use --overwrite."
