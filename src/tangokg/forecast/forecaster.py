@@ -13,11 +13,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from tangokg.errors import DataError, check_least, check_options, check_types, checked
+from tangokg.errors import DataError, RunError, check_least, check_options, check_types, checked
 from tangokg.forecast.answering import Answering
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.calibrating import ask_recent, calibrate
-from tangokg.forecast.chances import Chances, fit_chances, load_chances, save_chances
+from tangokg.forecast.chances import FILE, Chances, fit_chances, load_chances, save_chances
 from tangokg.forecast.horizon import measured_times, tell_far
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question, When, make_question
@@ -84,6 +84,11 @@ class Forecaster:
     @cached_property
     def chances(self) -> Chances:
         """What turns the model's shares into chances; fitted when first used where the run has none."""
+        if self.exposure.refit:
+            raise RunError(
+                f"this run was trained on everything (--refit), and its chances ({FILE}) are lost or of another "
+                f"version: they cannot be fitted on facts that the weights have learned. Restore it, or train again."
+            )
         return fit_chances(self.model, self.dataset, self._device)
 
     @property
@@ -258,9 +263,9 @@ class Forecaster:
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write a run folder that :func:`tangokg.load` and the command line read."""
         with owning(Path(path)):
-            folder = RunFolder(Path(path)).claim(overwrite)
+            chances, folder = self.chances, RunFolder(Path(path)).claim(overwrite)
             folder.create(self.dataset, self.config)
-            save_chances(folder.path, self.chances)
+            save_chances(folder.path, chances)
             folder.save_model(self.model, self.progress, self.exposure)
 
     @property
