@@ -46,7 +46,16 @@ def test_a_fact_is_answered_with_its_chance(run: Path, capsys: pytest.CaptureFix
     assert 0 < step["answers"][0]["chance"] <= step["happens"] <= 1
     assert span["answers"][0]["chance"] > step["answers"][0]["chance"]
     assert main([*words, "--by", "2024-02-20"]) == 0
-    assert "(Bob, calls, ?) has any fact by 2024-02-20" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "(Bob, calls, ?) has any fact by 2024-02-20" in shown
+    chance = span["answers"][0]["chance"]
+    assert shown.splitlines()[0] == (
+        f"chance that Bob calls Ann [red] happens at least once by 2024-02-20: {chance:.1%}"
+    )
+    assert main([*words, "--at", "2024-01-21"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == f"chance that Bob calls Ann [red] happens at 2024-01-21: {step['answers'][0]['chance']:.1%}"
+    assert str(tk.load(run).forecast("Bob", "calls", "Ann [red]", at="2024-01-21")).splitlines()[0] == first
 
 
 def test_a_question_and_the_chance_of_any_fact_stand_in_lines_of_their_own(

@@ -284,7 +284,7 @@ def test_a_far_question_says_how_little_is_known(caplog: pytest.LogCaptureFixtur
     assert "too short to measure it" in record.getMessage()
     caplog.clear()
     forecaster.forecast("e1", "r1", at=dataset.clock.format(last + 6))
-    assert "--horizon 6" in caplog.text
+    assert "horizon(6)" in caplog.text
     caplog.clear()
     times = [dataset.clock.format(last + 1), dataset.clock.format(last + 90), dataset.clock.format(last + 80)]
     forecaster.forecast_table(pd.DataFrame({"subject": ["e1"] * 3, "relation": ["r1"] * 3, "time": times}))

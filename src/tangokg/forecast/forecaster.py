@@ -55,6 +55,7 @@ class Forecaster:
         self._dataset, self._observed = dataset, list[Quadruples]()
         self.progress = progress or Progress()
         self.exposure = exposure or Exposure.of(dataset)
+        self.path: Path | None = None  # of its run folder, where it was loaded from one
         if chances is not None:
             self.__dict__["chances"] = chances
 
@@ -149,7 +150,7 @@ class Forecaster:
         return answers_table(self._explain(asked, self._answer(asked, top), why), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
-        tell_far(self._measured, self._known.index, [question.t for question in questions])
+        tell_far(self._measured, self._known.index, [question.t for question in questions], self.path)
         return Answering(self.model, self._known, self.chances).answer(questions, top)
 
     def _explain(self, questions: list[Question], found: list[Forecast], why: bool | int) -> list[Forecast]:
@@ -290,4 +291,6 @@ def load(path: str | Path, device: str = "auto") -> Forecaster:
     folder = RunFolder(Path(path))
     model, dataset, config = folder.load()
     model, exposure, chances = model.to(choose_device(device)), folder.exposure(), load_chances(folder.path)
-    return Forecaster(model, dataset, config, folder.progress(), exposure, chances)
+    forecaster = Forecaster(model, dataset, config, folder.progress(), exposure, chances)
+    forecaster.path = folder.path
+    return forecaster
