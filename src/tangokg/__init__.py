@@ -10,10 +10,10 @@
 Reading:     read_events, Quadruples, Dataset
 Training:    fit, load, Forecaster; tune searches settings
 Measuring:   Forecaster.evaluate, Metrics; compare sets models side by side
-Figures:     plot draws metrics, horizons, comparisons, training and searches
+Figures:     plot draws metrics, horizons, comparisons, calibrations, training and searches
 Errors:      TangoError is the base of all; logging.getLogger("tangokg") hears of epochs and far questions
 
-Forecast, Metrics, Quadruples and Dataset have to_pandas() and show themselves in notebooks.
+Forecast, Metrics, Calibration, Quadruples and Dataset have to_pandas() and show themselves in notebooks.
 """
 
 from __future__ import annotations

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import cache, wraps
 from inspect import signature
-from typing import Any
+from math import inf
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 
 class TangoError(Exception):
@@ -54,13 +58,71 @@ def harmless_line(text: str) -> str:
     return harmless(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def check_types(where: str, *arguments: tuple[str, object, tuple[type | None, ...]]) -> None:
-    """Each (name, value, types): an argument of another type is an error that names it; None in types allows None."""
-    for name, value, types in arguments:
-        allowed = tuple(kind for kind in types if kind is not None)
-        if not (isinstance(value, allowed) or (value is None and None in types)):
-            listed = " or ".join("None" if kind is None else kind.__name__ for kind in types)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """A public function whose arguments are checked by its type hints: a wrong one is an error that names it."""
+    shape = signature(function)
+
+    @wraps(function)
+    def call(*arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            given = shape.bind(*arguments, **named).arguments
+        except TypeError as error:
+            taken = ", ".join(name for name in shape.parameters if name != "self")
+            raise ConfigError(f"{function.__name__}(): {error}. It takes {taken}.") from None
+        check_types(function.__name__, function, given)
+        return function(*arguments, **named)
+
+    return call
+
+
+def check_types(where: str, hinted: Any, given: Mapping[str, object]) -> None:
+    """Values by name against the type hints of a function or class; a name without a hint may be anything."""
+    for name, hint in _hints(hinted).items():
+        if name in given and not _fits(given[name], hint):
+            value = given[name]
+            listed = " or ".join(_name(kind) for kind in _kinds(hint))
             raise ConfigError(f"{where}(): {name} is {value!r:.60} ({type(value).__name__}), expected {listed}.")
+
+
+_hints = cache(get_type_hints)
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _name(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(map(repr, get_args(kind)))
+    return "None" if kind is NoneType else str(getattr(get_origin(kind) or kind, "__name__", kind))
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is what a hint says: True is no number, and an empty text is no path."""
+    kinds = _kinds(hint)
+    return not (Path in kinds and isinstance(value, str) and not value) and any(_is(value, kind) for kind in kinds)
+
+
+def _is(value: object, kind: Any) -> bool:
+    if kind is Any:
+        return True
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in get_args(kind)
+    kind = get_origin(kind) or kind
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, int | float if kind is float else kind)
+
+
+def check_least(where: str, least: float, above: bool = False, **numbers: float | None) -> None:
+    """Each number, where one is given, is finite and at least ``least``, or ``above`` it."""
+    for name, value in numbers.items():
+        if value is not None and not (least < value < inf or (value == least and not above)):
+            raise ConfigError(f"{where}(): {name} is {value}, expected {'more than' if above else 'at least'} {least}.")
 
 
 def check_options(where: str, function: Callable[..., Any], options: Iterable[str], hint: str = "") -> None:

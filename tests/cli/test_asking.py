@@ -110,6 +110,26 @@ def test_a_table_of_questions(suffix: str, run: Path, tmp_path: Path, capsys: py
     assert set(tmp_path.iterdir()) == {questions, out}
 
 
+def test_a_table_of_answers_says_whether_it_is_for_a_span(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions = tmp_path / "questions.csv"
+    questions.write_text("subject,relation,object\nBob,calls,\nBob,calls,Eve\nBob,,\n")
+    words = ["forecast", str(run), "--queries", str(questions), "--top", "1"]
+    for option, span in (("--at", False), ("--by", True)):
+        rows = printed(capsys, *words, option, "2024-02-01")
+        names = [["Bob", "calls"], ["Bob", "calls", "Eve"], ["Bob"]]
+        single = [printed(capsys, "forecast", str(run), *name, option, "2024-02-01", "--top", "1") for name in names]
+        assert [row["by"] for row in rows] == [span] * 3
+        assert [row["happens"] for row in rows] == [pytest.approx(one["happens"]) for one in single]
+    assert rows[2]["happens"] is None
+    out = tmp_path / "answers.csv"
+    assert main([*words, "--by", "2024-02-01", "--out", str(out)]) == 0
+    table = pa.csv.read_csv(out)
+    assert table.column("by").to_pylist() == [True] * 3
+    assert table.column("happens").to_pylist()[:2] == [pytest.approx(row["happens"]) for row in rows[:2]]
+
+
 def test_going_on_from_a_run_keeps_its_settings(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     newer = write_events(tmp_path / "newer.csv", days=24)
     words = ["train", str(newer), "--from", str(run), "--set", "epochs=1", "--out", str(tmp_path / "next")]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tangokg as tk
 from cli_runs import printed, run
 from tangokg.cli import main
 
@@ -24,6 +25,11 @@ def test_calibration_is_measured_and_drawn(run: Path, tmp_path: Path, capsys: py
     assert "said" in shown
     assert "\\n" not in shown
     assert b"<svg" in plot.read_bytes()
+    python, forecaster = tmp_path / "python.svg", tk.load(run)
+    title = f"{forecaster.config.model} on the test part of {forecaster.dataset.name}: "
+    title += "all (s, r) with a fact in the last 5 usual gaps, asked 2 steps ahead"
+    tk.plot(forecaster.calibration(recent=5, horizon=2), python, title=title)
+    assert python.read_bytes() == plot.read_bytes(), "the same figure from Python"
 
 
 @pytest.mark.parametrize("more", [["--by", "time"], ["--inductive"], ["--filter", "raw"], ["--horizon", "1-3"]])
@@ -40,7 +46,16 @@ def test_a_fact_is_answered_with_its_chance(run: Path, capsys: pytest.CaptureFix
     assert 0 < step["answers"][0]["chance"] <= step["happens"] <= 1
     assert span["answers"][0]["chance"] > step["answers"][0]["chance"]
     assert main([*words, "--by", "2024-02-20"]) == 0
-    assert "(Bob, calls, ?) has any fact by 2024-02-20" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "(Bob, calls, ?) has any fact by 2024-02-20" in shown
+    chance = span["answers"][0]["chance"]
+    assert shown.splitlines()[0] == (
+        f"chance that Bob calls Ann [red] happens at least once by 2024-02-20: {chance:.1%}"
+    )
+    assert main([*words, "--at", "2024-01-21"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == f"chance that Bob calls Ann [red] happens at 2024-01-21: {step['answers'][0]['chance']:.1%}"
+    assert str(tk.load(run).forecast("Bob", "calls", "Ann [red]", at="2024-01-21")).splitlines()[0] == first
 
 
 def test_a_question_and_the_chance_of_any_fact_stand_in_lines_of_their_own(

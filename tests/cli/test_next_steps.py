@@ -50,10 +50,40 @@ def test_every_option_that_was_given_is_carried(table: Path, capsys: pytest.Capt
     assert not {"--trials", "--set", "--model", "--out"} & set(tuned)
     assert main([*tuned[1:], "--out", "run", "--device", "cpu"]) == 0
     words = capsys.readouterr().err
-    for command in ("forecast", "evaluate"):
+    for command in ("forecast", "evaluate", "compare"):
         asked = offered(words, command)
         assert asked[-2:] == ["--device", "cpu"]
         assert main(asked[1:]) == 0
+    assert {*READING, "week", "--run", "run", "recurrency"} <= set(asked), "compared on the same data"
+    (calibration,) = (shlex.split(line) for line in words.splitlines() if "--calibration" in line)
+    assert main(calibration[1:]) == 0
+
+
+@pytest.mark.parametrize("model", ["recurrency", "frequency", "tango-distmult"])
+def test_a_comparison_is_offered_with_other_models(model: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = SMALL if model == "tango-distmult" else []
+    assert main(["train", str(table), *READING, "--model", model, "--out", "run", "--seed", "3", *own]) == 0
+    told = capsys.readouterr().err
+    words = offered(told, "compare")
+    assert model not in words
+    assert main(words[1:]) == 0
+    if own:
+        assert main(["train", str(table), *READING, "--model", model, "--out", "refit", "--refit", *own]) == 0
+        told = capsys.readouterr().err
+        assert "tango compare" not in told, "it would be refused"
+        assert "--calibration" not in told
+    assert main(["train", "--out", "run", "--resume"]) == 0, "without data there is nothing to name"
+    assert "tango compare" not in capsys.readouterr().err
+
+
+def test_a_far_question_names_the_run(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-q", "train", str(table), *READING, "--model", "recurrency", "--out", "my run"]) == 0
+    assert main(["forecast", "my run", "Bob", "calls", "--at", "2024-02-20"]) == 0
+    told = capsys.readouterr().err
+    assert "RUN" not in told
+    words = shlex.split(told.partition("`tango ")[2].partition("`")[0])
+    assert words[:2] == ["evaluate", "my run"]
+    assert main(words) == 0
 
 
 def test_only_options_of_the_next_command_are_carried() -> None:

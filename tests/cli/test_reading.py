@@ -136,18 +136,24 @@ def test_a_run_keeps_its_zone_for_questions_and_observed_facts(tmp_path: Path) -
     assert clock.format(float(forecaster.facts.t.max())) == "2024-03-10"
 
 
-def test_lone_rows_stay_in_an_imported_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lone_rows_are_kept_and_belong_to_no_part_in_a_table_and_an_imported_folder_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = write_events(tmp_path / "events.csv")
-    usual = len(tk.read_events(path))
+    usual = tk.read_events(path).split()
     path.write_text(path.read_text() + "Eve,calls,Bob,1950-01-01\nEve,calls,Bob,2090-01-01\n")
     assert main(["data", "import", str(path), str(tmp_path / "made")]) == 0
     assert "decades from the rest" in capsys.readouterr().err
-    data = find(tmp_path / "made")
-    assert len(data.facts) == usual + 2
-    assert (data.clock.format(float(data.train.t[0])), data.clock.format(float(data.test.t[-1]))) == (
-        "1950-01-01",
-        "2090-01-01",
-    )
+    assert main(["-q", "train", str(path), "--model", "recurrency", "--out", str(tmp_path / "run")]) == 0
+    for data in (find(tmp_path / "made"), tk.load(tmp_path / "run").dataset, tk.fit(path, "recurrency").dataset):
+        lone = {name: data.parts[name] for name in ("before", "after")}
+        dates = {name: [data.clock.format(float(t)) for t in part.t] for name, part in lone.items()}
+        assert dates == {"before": ["1950-01-01"], "after": ["2090-01-01"]}
+        for part in ("train", "valid", "test"):
+            own, cut = getattr(data, part).to_pandas(), getattr(usual, part).to_pandas()
+            assert own.equals(cut), "the parts are those without the lone rows"
+    words = ["compare", str(tmp_path / "made"), "--run", str(tmp_path / "run"), "--out", str(tmp_path / "compared")]
+    assert main(["-q", *words]) == 0, "folder and table are the same data"
 
 
 def test_bad_rows_of_observed_facts_are_skipped_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,8 @@ def test_the_demo_of_the_readme_is_what_two_cores_print() -> None:
         env=environment,
         check=True,
     )
-    printed = [line.rstrip() for line in done.stdout.splitlines() if line.strip()]
+    slow = re.compile(r"  after \d+ s$")  # lines within an epoch, on a busy machine
+    printed = [line.rstrip() for line in done.stdout.splitlines() if line.strip() and not slow.search(line)]
     block = shown()
     cut = block.index("…")
     unlikely = re.compile(r"^[2-5]   ")  # candidates beside the first: their order is noise

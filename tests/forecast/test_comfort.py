@@ -101,6 +101,17 @@ def test_values_show_themselves_in_a_notebook_and_names_do_no_harm() -> None:
     assert "\x1b" not in str(shown[0])
 
 
+def test_a_notebook_shows_the_chance_of_any_fact() -> None:
+    forecaster = make_forecaster("recurrence")
+    asked, event = forecaster.forecast("e1", "r1", top=2), forecaster.forecast("e1", top=2)
+    assert asked.happens is not None
+    assert asked._repr_html_().count(f"{asked.happens:.1%}") >= 2
+    assert asked.to_pandas()["happens"].tolist() == [asked.happens] * 2
+    assert event.happens is None
+    assert "happens" not in event._repr_html_()
+    assert "happens" not in event.to_pandas()
+
+
 def test_figures_by_relation_have_its_name() -> None:
     forecaster = make_forecaster("recurrence")
     metrics = forecaster.evaluate()
@@ -200,7 +211,8 @@ def test_models_are_compared_from_python(tmp_path: Path) -> None:
 def test_figures_are_drawn_from_python(tmp_path: Path) -> None:
     forecaster = tk.fit(make_dataset(1), "tango-distmult", dim=4, history=2, epochs=2, verbose=False)
     metrics = forecaster.evaluate()
-    for number, what in enumerate((forecaster, metrics, {1.0: metrics, 2.0: metrics})):
+    said = forecaster.calibration()
+    for number, what in enumerate((forecaster, metrics, {1.0: metrics, 2.0: metrics}, said, said["pair"])):
         assert tk.plot(what, tmp_path / f"{number}.svg").read_text().startswith("<?xml")
 
 
@@ -272,7 +284,7 @@ def test_a_far_question_says_how_little_is_known(caplog: pytest.LogCaptureFixtur
     assert "too short to measure it" in record.getMessage()
     caplog.clear()
     forecaster.forecast("e1", "r1", at=dataset.clock.format(last + 6))
-    assert "--horizon 6" in caplog.text
+    assert "horizon(6)" in caplog.text
     caplog.clear()
     times = [dataset.clock.format(last + 1), dataset.clock.format(last + 90), dataset.clock.format(last + 80)]
     forecaster.forecast_table(pd.DataFrame({"subject": ["e1"] * 3, "relation": ["r1"] * 3, "time": times}))

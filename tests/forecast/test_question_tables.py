@@ -70,7 +70,7 @@ def one_by_one(asked: Forecaster, columns: Columns, **options: Any) -> list[dict
         for place, answer in enumerate(found.answers, 1):
             named = {column: getattr(answer, column) for column in ("share", "chance", "seen", "last")}
             named |= {"answer": answer.name}
-            rows.append(question | {"time": found.at, "rank": place} | named)
+            rows.append(question | {"time": found.at, "rank": place, "by": found.by, "happens": found.happens} | named)
     return rows
 
 
@@ -78,8 +78,9 @@ def check(table: pa.Table, expected: list[dict[str, Any]]) -> None:
     found = table.to_pylist()
     assert len(found) == len(expected)
     for row, other in zip(found, expected, strict=True):
-        for column in ("share", "chance"):
-            assert row.pop(column) == pytest.approx(other.pop(column), rel=1e-6, abs=1e-12)
+        for column in ("share", "chance", "happens"):
+            value = other.pop(column)
+            assert row.pop(column) == (None if value is None else pytest.approx(value, rel=1e-6, abs=1e-12))
         assert row == other
 
 
@@ -164,7 +165,8 @@ def test_the_table_of_answers_has_fixed_types() -> None:
     table = make_forecaster("frequency").forecast_table(pa.table({"subject": ["e3"], "relation": ["r0"]}), top=1)
     assert {field.name: str(field.type) for field in table.schema} == {
         "query": "int64", "subject": "string", "relation": "string", "object": "string", "time": "string",
-        "rank": "int64", "answer": "string", "share": "double", "chance": "double", "seen": "int64", "last": "string",
+        "by": "bool", "rank": "int64", "answer": "string", "share": "double", "chance": "double", "happens": "double",
+        "seen": "int64", "last": "string",
     }  # fmt: skip
 
 

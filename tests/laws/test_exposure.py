@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from conftest import make_dataset, make_facts
+from tangokg.cli import main
 from tangokg.errors import RunError, TangoError
 from tangokg.forecast import Forecaster, fit, load
 from tangokg.forecast.comparing import compare
@@ -19,6 +21,7 @@ from tangokg.models import MODELS
 from tangokg.quads.splits import split_at
 from tangokg.quads.values import Dataset
 from tangokg.train import Interrupted, Progress, RunFolder, TrainSettings, loop
+from tangokg.train.checkpoint import load_tensors, save_tensors
 from tangokg.train.exposure import Exposure, everything, seen_before
 from tangokg.train.stopping import STOPPED
 
@@ -222,3 +225,32 @@ def test_the_refit_of_a_continued_run_starts_from_the_same_weights_when_it_is_re
     dataset = RunFolder(tmp_path / "new").dataset()  # as the command line reads it
     resumed = train(dataset, refit=True, out=tmp_path / "new", resume=True)
     assert all(torch.equal(v, whole.model.state_dict()[k]) for k, v in resumed.model.state_dict().items())
+
+
+@pytest.mark.parametrize("how", ["lost", "of another version"])
+def test_chances_of_a_refitted_run_are_never_fitted_anew(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would be fitted on a validation part that the weights have learned."""
+    data, run = make_dataset(1), tmp_path / "run"
+    train(data, out=run, refit=True)
+    kept = load(run).forecast("e3", "r1", top=99)
+    for part in ("test", "valid"):
+        assert main(["evaluate", str(run), "--calibration", "--split", part]) == 2
+        assert "trained on everything up to" in capsys.readouterr().err, "its figures are those before the refit"
+    assert load(run).forecast("e3", "r1", top=99) == kept
+    chances = run / "chances.safetensors"
+    if how == "lost":
+        chances.unlink()
+    else:
+        save_tensors(chances, load_tensors(chances)[0], {"schema": -1})
+    for words in (["forecast", str(run), "e3", "r1"], ["forecast", str(run), "e3", "--by", "99"]):
+        assert main(words) == 2
+        assert "chances.safetensors" in capsys.readouterr().err
+    uses: list[Callable[[Forecaster], object]] = [lambda f: f.chances, lambda f: f.save(tmp_path / "saved")]
+    for use in uses:
+        with pytest.raises(RunError, match="refit"):
+            use(load(run))
+    assert not (tmp_path / "saved").exists()
+    later = replace(data.test, t=data.test.t + int(data.facts.t.max()))
+    assert load(run).evaluate(later).queries, "ranks need none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +242,20 @@ def test_further_headings_count_where_no_usual_one_is_there(tmp_path: Path, role
         assert named(read_table(path)) == [("a", "r", "b", "1")]
         both = write(tmp_path, ",".join([*headings.values(), ROLES[role][1]]) + "\na,r,b,1,2\n")
         assert "2" in named(read_table(both))[0], "the usual one wins"
+
+
+def test_python_is_told_how_many_rows_were_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [f"a,r,b{i},2024-01-{i + 1:02}" for i in range(20)] + [f"a,r,,2024-02-{i + 1:02}" for i in range(7)]
+    path = tmp_path / "dirty.csv"
+    path.write_text("\n".join(["s,r,o,t", *rows]) + "\n")
+    read_table(path, skip_bad=True)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.name.startswith("tangokg")
+    told = record.getMessage()
+    assert "7 of 27 rows were left out" in told
+    assert [f"dirty.csv:{line}:" in told for line in (22, 26, 27)] == [True, True, False], "the first few"
+    caplog.clear()
+    path.write_text("\n".join(["s,r,o,t", *rows[:20]]) + "\n")
+    read_table(path, skip_bad=True)
+    assert not caplog.records

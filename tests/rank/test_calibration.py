@@ -27,6 +27,19 @@ def test_nothing_asked_is_no_error() -> None:
     assert (none.brier, none.error(), none.bins(), none.skill) == (0.0, 0.0, [], 0.0)
 
 
+def test_a_calibration_is_a_data_frame_and_a_table_of_its_bins() -> None:
+    frame = ONE.to_pandas()
+    assert list(frame) == ["said", "happened", "answers"]
+    assert frame["said"].tolist() == [one.said for one in ONE.bins()]
+    assert frame.attrs["brier"] == ONE.brier
+    html = ONE._repr_html_()
+    assert html.count("<tr>") == 1 + len(ONE.bins())
+    assert f"{ONE.brier:.4f}" in html
+    none = Calibration(*(np.zeros(0) for _ in range(3)))
+    assert len(none.to_pandas()) == 0
+    assert "<table>" in none._repr_html_()
+
+
 def test_several_are_one() -> None:
     assert len(join([ONE, ONE])) == 8
     assert join([ONE, ONE]).brier == ONE.brier

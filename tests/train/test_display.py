@@ -76,6 +76,30 @@ def test_without_a_terminal_steps_are_silent_and_lines_are_plain() -> None:
     assert place.file.getvalue().count("\n") == 1
 
 
+def test_without_a_terminal_a_long_epoch_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("tangokg.train.display.monotonic", lambda: now[0])
+    place = console(live=False)
+    with Display(place) as display:
+        for second in range(0, 100, 5):
+            now[0] = second
+            display.step(Progress(epoch=2, position=second // 5, loss_sum=2.0, queries=1), SETTINGS, snapshots=20)
+        lines = shown(place).splitlines()
+        assert lines == [
+            f"epoch   3/9  {share}%  loss 2.0000  after {s} s" for s, share in ((30, 30), (60, 60), (90, 90))
+        ]
+        now[0] = 119
+        display.epoch(Progress(epoch=3, log=[WITH]), SETTINGS)
+        now[0] = 140
+        display.step(Progress(epoch=3, position=1, loss_sum=2.0, queries=1), SETTINGS, snapshots=20)
+        assert len(shown(place).splitlines()) == 4, "30 seconds after the last line, whatever it said"
+    live = console(live=True)
+    with Display(live) as display:
+        now[0] = 1000
+        display.step(Progress(epoch=2, position=5, loss_sum=2.0, queries=1), SETTINGS, snapshots=20)
+    assert "after" not in shown(live), "a bar is enough"
+
+
 def test_epochs_can_be_left_out() -> None:
     place = console(live=False)
     with Display(place, each_epoch=False) as display:

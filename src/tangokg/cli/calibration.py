@@ -63,5 +63,7 @@ def _figures(title: str, found: dict[str, Calibration]) -> Any:
 
 
 def _reliability(title: str, one: Calibration) -> Any:
+    from tangokg.rank.calibration import BIN
+
     rows = [[f"{b.said:.1%}", f"{b.happened:.1%}", f"{b.answers:,}"] for b in one.bins()]
-    return make_table(["", title], ("said", "happened", "answers"), rows, left=0)
+    return make_table(["", title], BIN, rows, left=0)

@@ -159,7 +159,7 @@ def _measure(output: Output, dataset: Dataset, entry: Entry, device: str) -> Mea
     from tangokg.report.compare import Measured
 
     if entry.finished:
-        forecaster = load(entry.path, device)
+        forecaster = load(entry.path, device).as_made
     else:
         again = ["tango", *output.words]
         forecaster = fit_shown(output, dataset, entry.config, entry.path, again, resume=entry.there)

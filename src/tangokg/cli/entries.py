@@ -35,7 +35,7 @@ class Entry:
     def check(self, dataset: Dataset, allow_seen: bool = False) -> None:
         """A run that is there must be of the same facts in the same parts, and must not have seen the test part."""
         folder = RunFolder(self.path)
-        if self.there and not dataset.same_facts(there := folder.dataset()):
+        if self.there and not dataset.same_facts(there := folder.dataset().made_with):
             raise RunError(
                 f"{self.path} was made with other data than these ({what_differs(there, dataset)}): "
                 "leave it out, or choose another --out."

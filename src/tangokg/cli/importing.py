@@ -1,12 +1,10 @@
-"""A data set -> a benchmark folder: train, valid, test, entity2id, relation2id, stat."""
+"""A data set -> a benchmark folder: train, valid, test, entity2id, relation2id, stat; before and after the parts."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +13,11 @@ import pyarrow.csv
 from tangokg.config import to_toml
 from tangokg.errors import DataError
 from tangokg.quads import read_folder
-from tangokg.quads.values import Dataset, Quadruples, concatenate
+from tangokg.quads.values import Dataset
 
 
 def write_folder(dataset: Dataset, folder: Path) -> None:
     """Write all files under another name, read them back, and only then rename: a failure leaves nothing behind."""
-    dataset = _in_parts(dataset)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder} exists and is not empty; choose a new folder.")
     if (earliest := int(dataset.facts.t.min())) < 0:
@@ -37,21 +34,9 @@ def write_folder(dataset: Dataset, folder: Path) -> None:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _in_parts(dataset: Dataset) -> Dataset:
-    """Facts that stand alone, before or after the parts, as facts of the first or last part: a folder has no other."""
-    last = next(name for name in ("test", "valid", "train") if len(getattr(dataset, name)))
-    if dataset.after is not None:
-        parts: dict[str, Any] = {last: concatenate([getattr(dataset, last), dataset.after]), "after": None}
-        dataset = replace(dataset, **parts)
-    if dataset.before is not None:
-        dataset = replace(dataset, train=concatenate([dataset.before, dataset.train]), before=None)
-    return dataset
-
-
 def _write_files(dataset: Dataset, folder: Path) -> None:
     options = pa.csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
-    for name in ("train", "valid", "test"):
-        part: Quadruples = getattr(dataset, name)
+    for name, part in dataset.parts.items():
         if len(part):
             columns = {"s": part.s, "r": part.r, "o": part.o, "t": part.t * part.clock.step}
             pa.csv.write_csv(pa.table(columns), folder / f"{name}.txt", options)

@@ -125,8 +125,9 @@ def make_table(
 
 @contextmanager
 def heard(output: Output) -> Iterator[None]:
-    """What the library warns of becomes a note."""
+    """What the library warns of becomes a note; what reading left out is one already."""
     handler = logging.Handler(logging.WARNING)
+    handler.addFilter(lambda record: record.name != "tangokg.reading")
     handler.emit = lambda record: output.say(f"note: {record.getMessage()}")  # type: ignore[method-assign]
     logger = logging.getLogger("tangokg")
     logger.addHandler(handler)

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from tangokg.quads import Dataset
     from tangokg.train import RunConfig
 
+COUNTERS = ("recurrency", "frequency")  # that a run is compared with: quick
+OF_MODEL = ("--model", "--set", "--epochs", "--seed")  # options of a training that others do not take over
 FILTERS = ("time-aware", "raw", "time-unaware")  # the one that is shown without -v first
 
 
@@ -116,7 +118,7 @@ def train(
     report(output, found, as_json)
     if plot:
         _plot(output, plot, forecaster, folder)
-    _what_next(output, forecaster, folder)
+    _what_next(output, forecaster, folder, data)
 
 
 def limits(budget: str | None, epochs: int | None, refit: bool = False) -> list[str]:
@@ -181,7 +183,7 @@ def _read(data: str | None, reading: Reading, resumed: Path | None) -> Dataset:
             "Only a run that is resumed (--out RUN --resume) has its facts already."
         )
     RunFolder(resumed).config()
-    return RunFolder(resumed).dataset()
+    return RunFolder(resumed).dataset().made_with
 
 
 def fit_shown(
@@ -257,11 +259,18 @@ def _plot(output: Output, path: Path, forecaster: Forecaster, out: Path) -> None
     output.say(f"The figure is in {path}.")
 
 
-def _what_next(output: Output, forecaster: Forecaster, out: Path) -> None:
-    """The run, and two commands to copy, with names that it knows."""
+def _what_next(output: Output, forecaster: Forecaster, out: Path, data: str | None) -> None:
+    """The run, and commands to copy, with names that it knows; those that it would refuse are left out."""
     of_data = ("--column", "--skip-bad")  # the run has its data; --observe FILE may have other headings
     output.say(f"The run is in {out}. Next:")
     asked = worth_asking(forecaster.facts)
     output.say(f"  {next_command(output.words, 'forecast', str(out), *asked, without=of_data)}")
-    if len(forecaster.dataset.test) and not forecaster.exposure.refit:  # it would be refused
-        output.say(f"  {next_command(output.words, 'evaluate', str(out), '--by', 'relation')}")
+    if not len(forecaster.dataset.test) or forecaster.exposure.refit:
+        return
+    for words in (["--by", "relation"], ["--calibration"]):
+        output.say(f"  {next_command(output.words, 'evaluate', str(out), *words)}")
+    if data is not None:
+        others = [name for name in COUNTERS if name != forecaster.config.model]
+        models = [word for name in others for word in ("--model", name)]
+        words = ["compare", data, "--run", str(out), *models]
+        output.say(f"  {next_command(output.words, *words, without=OF_MODEL)}")

@@ -61,6 +61,11 @@ class Forecast(Shown):
 
     @property
     def title(self) -> str:
+        """The question; of yes and no its answer, as a sentence."""
+        if self.asked == "fact":
+            when = f"at least once by {self.at}" if self.by else f"at {self.at}"
+            chance = self.answers[0].chance
+            return f"chance that {self.subject} {self.relation} {self.object} happens {when}: {chance:.1%}"
         return f"({self.subject}, {self.relation}, {self.object}) {'by' if self.by else 'at'} {self.at}"
 
     def __str__(self) -> str:

@@ -121,4 +121,4 @@ def load_chances(folder: Path) -> Chances | None:
         given, until = (Logistic(*(tensors[f"{n}.{f.name}"] for f in fields(Logistic))) for n in ("given", "until"))
         return Chances(hazard, given, until)
     except (KeyError, ValueError) as error:
-        raise RunError(f"{path}: damaged ({error}). Delete it: it is fitted anew.") from None
+        raise RunError(f"{path}: damaged ({error}). Delete it: it is fitted anew, except after a refit.") from None

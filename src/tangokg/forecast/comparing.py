@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tangokg.config import unknown_setting
-from tangokg.errors import ConfigError, DataError, RunError, nearest, offer
+from tangokg.errors import ConfigError, DataError, RunError, checked, nearest, offer
 from tangokg.forecast.forecaster import Forecaster
 from tangokg.forecast.training import fit, read_with
 from tangokg.models import MODELS
@@ -22,6 +22,7 @@ from tangokg.train.exposure import MARK
 USUAL = ("frequency", "recurrency", "tango")  # quick and telling
 
 
+@checked
 def compare(
     data: Any,
     models: Sequence[str | Forecaster] | Mapping[str, Forecaster] = USUAL,
@@ -98,8 +99,10 @@ def _own_settings(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
 
 
 def _same_data(name: str, forecaster: Forecaster, dataset: Dataset) -> Forecaster:
+    """The forecaster as it was made, where that was with these data; facts that it observed later do not count."""
     from tangokg.quads.differing import what_differs
 
+    forecaster = forecaster.as_made
     if not dataset.same_facts(forecaster.dataset):
         other = what_differs(forecaster.dataset, dataset)
         raise DataError(f"compare(): {name} was made with other data ({other}); compare on the same.")

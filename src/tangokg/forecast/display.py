@@ -17,13 +17,13 @@ class Shown:
     def to_pandas(self) -> Any:
         """The answers as a pandas DataFrame, the likeliest first; ``df.attrs`` has the question."""
         found = self.to_dict()
-        frame = to_frame([_without_reasons(answer) for answer in found.pop("answers")])
-        frame.attrs = found
+        frame = to_frame(_rows(found))
+        frame.attrs = {key: value for key, value in found.items() if key != "answers"}
         return frame
 
     def _repr_html_(self) -> str:
         found = self.to_dict()
-        answers = [_without_reasons(answer) for answer in found["answers"]]
+        answers = _rows(found)
         rows = [list(map(_cell, answer.values())) for answer in answers]
         headings = list(answers[0]) if rows else []
         when = f"{'by' if found.get('by') else 'at'} {found['at']}"
@@ -31,9 +31,11 @@ class Shown:
         return html_table(title, headings, rows)
 
 
-def _without_reasons(answer: dict[str, Any]) -> dict[str, Any]:
-    """Reasons are a table of their own."""
-    return {key: value for key, value in answer.items() if key != "reasons"}
+def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers, each with the chance that there is any, where that is known; reasons are a table of their own."""
+    happens = found.get("happens")
+    beside = {} if happens is None else {"happens": happens}
+    return [{k: v for k, v in answer.items() if k != "reasons"} | beside for answer in found["answers"]]
 
 
 def _cell(value: object) -> str:

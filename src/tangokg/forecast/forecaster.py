@@ -13,11 +13,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from tangokg.errors import DataError, check_options, check_types
+from tangokg.errors import DataError, RunError, check_least, check_options, check_types, checked
 from tangokg.forecast.answering import Answering
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.calibrating import ask_recent, calibrate
-from tangokg.forecast.chances import Chances, fit_chances, load_chances, save_chances
+from tangokg.forecast.chances import FILE, Chances, fit_chances, load_chances, save_chances
 from tangokg.forecast.horizon import measured_times, tell_far
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question, When, make_question
@@ -55,6 +55,7 @@ class Forecaster:
         self._dataset, self._observed = dataset, list[Quadruples]()
         self.progress = progress or Progress()
         self.exposure = exposure or Exposure.of(dataset)
+        self.path: Path | None = None  # of its run folder, where it was loaded from one
         if chances is not None:
             self.__dict__["chances"] = chances
 
@@ -65,10 +66,16 @@ class Forecaster:
     def dataset(self) -> Dataset:
         """The parts of the data, and what was observed later; put together when it is looked at."""
         if self._observed:
-            after = [part for part in (self._dataset.after, *self._observed) if part is not None]
-            grown = replace(self._dataset, after=concatenate(after))
-            self._dataset, self._observed = grown.with_vocab(self._known.index.vocab), []
+            self._dataset, self._observed = self._dataset.grow(self._observed), []
         return self._dataset
+
+    @property
+    def as_made(self) -> Forecaster:
+        """The same forecaster without the facts that it observed."""
+        if self.dataset.own is None:
+            return self
+        chances = self.__dict__.get("chances")
+        return Forecaster(self.model, self.dataset.made_with, self.config, self.progress, self.exposure, chances)
 
     @cached_property
     def facts(self) -> Quadruples:
@@ -78,6 +85,11 @@ class Forecaster:
     @cached_property
     def chances(self) -> Chances:
         """What turns the model's shares into chances; fitted when first used where the run has none."""
+        if self.exposure.refit:
+            raise RunError(
+                f"this run was trained on everything (--refit), and its chances ({FILE}) are lost or of another "
+                f"version: they cannot be fitted on facts that the weights have learned. Restore it, or train again."
+            )
         return fit_chances(self.model, self.dataset, self._device)
 
     @property
@@ -87,6 +99,7 @@ class Forecaster:
 
     # Asking
 
+    @checked
     def forecast(
         self,
         subject: str | None = None,
@@ -112,6 +125,7 @@ class Forecaster:
         question = make_question(self._known.index, subject, relation, object, at, by)
         return self._explain([question], self._answer([question], top), why)[0]
 
+    @checked
     def forecast_table(
         self,
         queries: Any,
@@ -136,12 +150,10 @@ class Forecaster:
         return answers_table(self._explain(asked, self._answer(asked, top), why), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
-        check_types("forecast", ("top", top, (int,)))
-        tell_far(self._measured, self._known.index, [question.t for question in questions])
+        tell_far(self._measured, self._known.index, [question.t for question in questions], self.path)
         return Answering(self.model, self._known, self.chances).answer(questions, top)
 
     def _explain(self, questions: list[Question], found: list[Forecast], why: bool | int) -> list[Forecast]:
-        check_types("forecast", ("why", why, (bool, int)))
         if not (number := number_of_answers(why)):
             return found
         facts, timeline, pairs = self.facts, self._known.whole(), zip(questions, found, strict=True)
@@ -157,6 +169,7 @@ class Forecaster:
 
     # New facts
 
+    @checked
     def observe(self, events: Any, **options: Any) -> int:
         """Add facts (as :func:`tangokg.read_events` takes them), new names included; returns how many were new.
 
@@ -193,13 +206,15 @@ class Forecaster:
 
     # Measuring
 
+    @checked
     def evaluate(self, facts: Any = None, protocol: Protocol = SINGLE_STEP, **options: Any) -> Metrics:
         """Rank the answers of ``facts`` (default: the test part), each from what is known before its time.
 
         ``facts`` may be facts, a table or file of them, the name of a part ("valid"), or a data set: its test part.
         """
-        check_types("evaluate", ("protocol", protocol, (Protocol,)))
         check_options("evaluate", evaluate, options, " A horizon is a protocol: protocol=tangokg.rank.horizon(3).")
+        check_types("evaluate", evaluate, options)
+        check_least("evaluate", 1, cells=options.get("cells"), windows_at_once=options.get("windows_at_once"))
         part = self.dataset.test if facts is None else self._as_facts(facts)
         if not len(part):
             raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
@@ -213,6 +228,7 @@ class Forecaster:
         metrics = evaluate(self.model, timeline, torch.searchsorted(timeline.t, asked.t), only, **options)
         return replace(metrics, relations=new.vocab.relations, not_comparable=self.exposure.seen)
 
+    @checked
     def calibration(self, facts: Any = None, recent: float = RECENT, horizon: float = 0.0) -> dict[str, Calibration]:
         """How far chances and shares can be trusted: what was said for the times of ``facts`` (default: the test part).
 
@@ -220,7 +236,8 @@ class Forecaster:
         ``pair`` (they have any fact), ``fact`` (each of the best objects), ``share`` (the same where they have any) and
         ``raw`` (the share before it is calibrated).
         """
-        check_types("calibration", ("recent", recent, (int, float)), ("horizon", horizon, (int, float)))
+        check_least("calibration", 0, above=True, recent=recent)
+        check_least("calibration", 0, horizon=horizon)
         part = self.dataset.test if facts is None else self._as_facts(facts)
         if not len(part):
             raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
@@ -243,13 +260,13 @@ class Forecaster:
 
     # Keeping
 
+    @checked
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write a run folder that :func:`tangokg.load` and the command line read."""
-        check_types("save", ("path", path, (str, Path)))
         with owning(Path(path)):
-            folder = RunFolder(Path(path)).claim(overwrite)
+            chances, folder = self.chances, RunFolder(Path(path)).claim(overwrite)
             folder.create(self.dataset, self.config)
-            save_chances(folder.path, self.chances)
+            save_chances(folder.path, chances)
             folder.save_model(self.model, self.progress, self.exposure)
 
     @property
@@ -268,10 +285,12 @@ def _among(queries: Queries, own: Queries) -> Tensor:
     return both
 
 
+@checked
 def load(path: str | Path, device: str = "auto") -> Forecaster:
     """The forecaster of a finished run folder, on ``cpu``, ``cuda``, or ``auto``: cuda where there is one."""
-    check_types("load", ("path", path, (str, Path)), ("device", device, (str,)))
     folder = RunFolder(Path(path))
     model, dataset, config = folder.load()
     model, exposure, chances = model.to(choose_device(device)), folder.exposure(), load_chances(folder.path)
-    return Forecaster(model, dataset, config, folder.progress(), exposure, chances)
+    forecaster = Forecaster(model, dataset, config, folder.progress(), exposure, chances)
+    forecaster.path = folder.path
+    return forecaster

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -27,8 +29,11 @@ def measured_horizon(measured: Ids, facts: Dated) -> float:
     return float(max(gaps, default=1))
 
 
-def tell_far(measured: Ids, facts: Dated, times: Sequence[float]) -> str:
-    """Warn where questions lie further ahead than anything that was measured; returns what was said."""
+def tell_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | None = None) -> str:
+    """Warn where questions lie further ahead than anything that was measured; returns what was said.
+
+    ``run`` is the folder of the run, for a command to copy.
+    """
     facts = facts.usual
     last = float(facts.t.max())
     if max(times, default=last) - last <= 1:  # every evaluation bridges one step
@@ -40,7 +45,9 @@ def tell_far(measured: Ids, facts: Dated, times: Sequence[float]) -> str:
     unit = facts.clock.unit
     which = "the question lies" if len(times) == 1 else f"{len(ahead)} of {len(times)} questions lie up to"
     far, span = max(ahead), last - float(facts.t.min())
-    measure = f"`tango evaluate RUN --horizon {round(far)}` measures it"
+    python = f"`forecaster.evaluate(protocol=tangokg.rank.horizon({round(far)}))`"
+    command = python if run is None else f"`tango evaluate {shlex.quote(str(run))} --horizon {round(far)}`"
+    measure = f"{command} measures it"
     text = (
         f"{which} {far:,.4g} {unit}s after the last fact ({facts.clock.format(last)}), and the figures of this run are "
         f"for {most:,.4g} at most: how good an answer is so far ahead is not known. "

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tangokg.errors import DataError
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.questions import Dated, Question, When, make_question, place
-from tangokg.quads.badrows import SHOWN, refusal
+from tangokg.quads.badrows import SHOWN, omission, refusal
 from tangokg.quads.columns import find_some_columns
 from tangokg.quads.tables import Source, open_table
 
@@ -81,15 +81,18 @@ def read_questions(
             questions[row] = make_question(facts, s, r, o, time)
         except DataError as error:
             wrong[row] = str(error)
-    if wrong and (not skip_bad or not questions):
+    if wrong:
         reports = [f"{opened.locate(row)}: {reason}" for row, reason in islice(wrong.items(), SHOWN)]
-        raise refusal(reports, len(wrong), len(table), rows="questions")
+        if not skip_bad or not questions:
+            raise refusal(reports, len(wrong), len(table), rows="questions")
+        omission(reports, len(wrong), len(table), "questions")
     return questions
 
 
 def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = None) -> pa.Table:
     """One row for each answer: the question it belongs to, its place, its name and its chances.
 
+    ``by`` says that the time ends a span, ``happens`` is the chance that the question has an answer at all.
     ``numbers`` are those of the questions, where they are not 0, 1, 2 and so on.
     """
     rows = [
@@ -99,10 +102,12 @@ def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = Non
             "relation": forecast.relation,
             "object": forecast.object,
             "time": forecast.at,
+            "by": forecast.by,
             "rank": place,
             "answer": answer.name,
             "share": answer.share,
             "chance": answer.chance,
+            "happens": forecast.happens,
             "seen": answer.seen,
             "last": answer.last,
             **({} if answer.reasons is None else {"reasons": json.dumps(answer.reasons.to_dict(), ensure_ascii=False)}),
@@ -111,7 +116,7 @@ def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = Non
         for place, answer in enumerate(forecast.answers, 1)
     ]
     kinds = {"query": pa.int64(), "rank": pa.int64(), "share": pa.float64(), "chance": pa.float64()}
-    kinds |= {"seen": pa.int64()}
-    names = ["query", "subject", "relation", "object", "time", "rank", "answer"]
-    names += ["share", "chance", "seen", "last", *(["reasons"] if any("reasons" in row for row in rows) else [])]
+    kinds |= {"seen": pa.int64(), "happens": pa.float64(), "by": pa.bool_()}
+    names = ["query", "subject", "relation", "object", "time", "by", "rank", "answer", "share", "chance", "happens"]
+    names += ["seen", "last", *(["reasons"] if any("reasons" in row for row in rows) else [])]
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, kinds.get(name, pa.string())) for name in names]))

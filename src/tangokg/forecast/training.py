@@ -15,7 +15,7 @@ from typing import Any, Unpack
 import torch
 
 from tangokg.config import parse_duration, unknown_setting
-from tangokg.errors import ConfigError, DataError, RunError, TangoError, check_types
+from tangokg.errors import ConfigError, DataError, RunError, TangoError, checked
 from tangokg.forecast.chances import save_chances
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.models import Model
@@ -38,6 +38,7 @@ from tangokg.train.stopping import CHOSEN, STOPPED, never
 from tangokg.train.warmstart import adopt, continue_dataset
 
 
+@checked
 def fit(
     data: Any,
     config: RunConfig | str = "tango",
@@ -72,10 +73,6 @@ def fit(
     :func:`tangokg.read_events`. With ``verbose=False`` nothing is shown; each epoch is logged in any case
     (``logging.getLogger("tangokg")``, level INFO).
     """
-    check_types("fit", ("config", config, (str, RunConfig)), ("unit", unit, (str, None)))
-    check_types(
-        "fit", ("columns", columns, (Mapping, None)), ("out", out, (str, Path, None)), ("seed", seed, (int, None))
-    )
     if budget is not None:
         settings["budget"] = NO_LIMIT if budget == "none" else parse_duration(budget, "budget")
     resolved = _with(make_config(config) if isinstance(config, str) else config, settings)
@@ -89,7 +86,9 @@ def fit(
         if folder is not None and resume and folder.finished:
             return load(folder.path, plan.config.train.device)
         with nullcontext(reporter) if reporter is not None else default_display(verbose) as heard:
-            return _train(plan, folder, resume, heard, stop or never)
+            trained = _train(plan, folder, resume, heard, stop or never)
+        kept = folder is not None and resume and folder.dataset().own is not None  # facts observed before it went on
+        return load(folder.path, plan.config.train.device) if folder is not None and kept else trained
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,7 @@ def _plan(
     allow_seen: bool,
 ) -> _Plan:
     """Settings left to a rule are those of the run that is resumed or started from, else by rule."""
+    dataset = replace(dataset, own=None)  # it is made with all of them
     begun = RunFolder(Path(out)) if resume and out is not None and RunFolder(Path(out)).begun else None
     if start_from is None and begun is not None and not begun.finished:
         begins = not begun.checkpoint.exists()  # killed before it had a checkpoint
@@ -213,7 +213,7 @@ def _open(out: str | Path, plan: _Plan, resume: bool, overwrite: bool) -> RunFol
         if replace(there, train=replace(there.train, **limits)) != config:
             other = _differences(there, config)
             raise RunError(f"{folder.path} was made with other settings ({other}); take the same, or use --overwrite.")
-        if not plan.dataset.same_facts(known := folder.dataset()):
+        if not plan.dataset.same_facts(known := folder.dataset().made_with):
             other = what_differs(known, plan.dataset)
             raise RunError(
                 f"{folder.path} was made with other data ({other}); resume with the same, or use --overwrite."
@@ -244,7 +244,7 @@ def _differences(there: RunConfig, here: RunConfig) -> str:
 def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKeywords]) -> Dataset:
     """Whatever people hold, in three parts by time; how it is read can be said of what is not read yet."""
     if isinstance(data, Dataset | Quadruples):
-        given = [*TableOptions(**reading).given(), *(["overlap"] if overlap else [])]
+        given = [*TableOptions(**reading).given(), *(["overlap"] if overlap is not None else [])]
         if given:
             raise DataError(f"these facts are read already: give {', '.join(given)} to read_events.")
         return data if isinstance(data, Dataset) else split(data)

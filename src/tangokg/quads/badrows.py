@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from tangokg.errors import DataError
 
 SHOWN = 5  # bad rows that a message tells
 REMEDY = "--skip-bad (in Python skip_bad=True)"
+
+logger = logging.getLogger("tangokg.reading")  # the command line prints notes instead
 
 _LINE = re.compile(r":([0-9]+): ")
 
@@ -68,8 +71,8 @@ def in_line_order(reports: Sequence[str]) -> list[str]:
     return sorted(reports, key=lambda report: int(found[1]) if (found := _LINE.search(report)) else 0)
 
 
-def omission(reports: Sequence[str], count: int, total: int) -> str:
-    """The note that ``count`` bad rows of ``total`` were left out."""
-    return (
-        f"{count:,} of {total:,} rows {'was' if count == 1 else 'were'} left out (--skip-bad), the first: {reports[0]}"
-    )
+def omission(reports: Sequence[str], count: int, total: int, rows: str = "rows") -> str:
+    """The note that ``count`` bad rows of ``total`` were left out; Python hears of the first few."""
+    told = f"{count:,} of {total:,} {rows} {'was' if count == 1 else 'were'} left out"
+    logger.warning("%s (skip_bad), the first: %s", told, "".join(f"\n  {report}" for report in reports[:SHOWN]))
+    return f"{told} (--skip-bad), the first: {reports[0]}"

@@ -22,6 +22,7 @@ from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate, in_time_
 from tangokg.quads.vocabulary import Vocabulary
 
 PARTS = ("train", "valid", "test")
+OUTSIDE = ("before", "after")  # facts that stand alone, decades away, and belong to no part; `data import` writes them
 OVERLAPS = ("earlier", "later")
 MOST_IDS = 20_000_000  # an id beyond this is taken for a mistake: each one costs a row of every table
 MOST_DIGITS = 18  # fits 64 bits
@@ -39,12 +40,13 @@ def read_folder(
     A step that stands in two parts is an error, unless ``overlap`` says which of them it goes to: earlier or later.
     """
     if overlap is not None and overlap not in OVERLAPS:
-        raise UnknownName("overlap", overlap, OVERLAPS, hint=f"Choose one of {', '.join(OVERLAPS)}.")
+        raise UnknownName("overlap", str(overlap), OVERLAPS, hint=f"Choose one of {', '.join(OVERLAPS)}.")
     folder = Path(path)
     if find_file(folder, "train.txt") is None:
         raise DataError(f"{folder}: no benchmark folder: expected train.txt or train.txt.gz in it.")
     clock = clock or _read_clock(folder)
-    columns, lines = zip(*(_read_part(folder, part) for part in PARTS), strict=True)
+    names = (*PARTS, *OUTSIDE)
+    columns, lines = zip(*(_read_part(folder, part) for part in names), strict=True)
     if len(columns[0][0]) == 0:
         raise DataError(f"{folder / 'train.txt'}: no facts; expected lines of subject, relation, object and time.")
     stat = _read_stat(folder)
@@ -54,11 +56,12 @@ def read_folder(
     entities = _read_names(folder, "entity", stat[0], max(highest_s, highest_o))
     relations = _read_names(folder, "relation", stat[1], highest_r)
     vocab = Vocabulary(entities, relations)
-    parts = [_facts(*found, vocab, clock) for found in zip(PARTS, columns, lines, strict=True)]
+    *parts, before, after = (_facts(*found, vocab, clock) for found in zip(names, columns, lines, strict=True))
     (train, valid, test), moved = _settle(parts, overlap)
     missing = tuple(f"there is no {part} part" for part in PARTS if find_file(folder, f"{part}.txt") is None)
     name, files = name or folder.resolve().name, file_sums(folder)
-    return Dataset(train, valid, test, name=name, notes=(*missing, *moved), files=files)
+    outer = [part if len(part) else None for part in (before, after)]
+    return Dataset(train, valid, test, name, (*missing, *moved), outer[0], outer[1], files)
 
 
 def _read_clock(folder: Path) -> Clock:

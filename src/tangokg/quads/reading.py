@@ -33,12 +33,12 @@ class TableOptions:
     relation: str | None = None  # the relation of all rows
 
     def __post_init__(self) -> None:
-        check_types("read_events", ("columns", self.columns, (Mapping, None)))
-        words = ("unit", "timezone", "date_format", "relation")
-        check_types("read_events", *((name, getattr(self, name), (str, None)) for name in words))
+        check_types("read_events", TableOptions, vars(self))
+        for name in ("unit", "timezone", "date_format", "relation"):
+            value = getattr(self, name)
+            if value is not None and not value.strip():
+                raise DataError(f"the {name} of all rows (--{name.replace('_', '-')}) is empty; expected a name.")
         find_zone(self.zone)
-        if self.relation is not None and not self.relation.strip():
-            raise DataError("the relation of all rows (--relation) is empty; expected a name.")
         if self.date_format is not None and "%" not in self.date_format and not self.date_format.startswith("unix"):
             raise DataError(
                 f"the date format {self.date_format!r} has no fields; expected a pattern such as '%d.%m.%Y', or unix, "

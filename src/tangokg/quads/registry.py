@@ -14,7 +14,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tangokg.errors import DataError, UnknownName
+from tangokg.errors import DataError, UnknownName, checked
 from tangokg.quads.clock import Clock
 from tangokg.quads.counts import inspect
 from tangokg.quads.files import read_bytes
@@ -177,6 +177,7 @@ def _not_found(source: str, known: KnownSet | None) -> DataError:
     return UnknownName("data set", source, KNOWN, hint=hint)
 
 
+@checked
 def read_events(
     source: Any,
     *,
@@ -199,6 +200,8 @@ def read_events(
         columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
     )
     if not isinstance(source, str | Path) or os.path.isfile(source):
+        if overlap is not None:
+            raise DataError("an overlap is settled for a benchmark folder only, and this is a table.")
         return read_table(source, **keywords)
     found = find(source, overlap=overlap, **keywords)
     return replace(found.facts, notes=found.notes)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tangokg.quads.files import read_bytes
 
-FILES = ("train.txt", "valid.txt", "test.txt", "entity2id.txt", "relation2id.txt", "stat.txt", "facts.parquet")
+PARTS = ("train.txt", "valid.txt", "test.txt", "before.txt", "after.txt")
+FILES = (*PARTS, "entity2id.txt", "relation2id.txt", "stat.txt", "facts.parquet")
 
 
 def file_sums(source: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tangokg.errors import check_types
+from tangokg.errors import checked
 from tangokg.quads.clock import Clock
 from tangokg.quads.units import lone
 from tangokg.quads.vocabulary import Vocabulary
@@ -75,11 +75,11 @@ class Quadruples:
 
         return facts_html(self)
 
+    @checked
     def split(self, train: float = 0.8, valid: float = 0.1, *, name: str = "events") -> Dataset:
         """Three parts in time order, by share of the facts: see :func:`tangokg.quads.splits.split`."""
         from tangokg.quads.splits import split
 
-        check_types("split", ("train", train, (int, float)), ("valid", valid, (int, float)), ("name", name, (str,)))
         return split(self, train, valid, name=name)
 
 
@@ -120,6 +120,7 @@ class Dataset:
     before: Quadruples | None = None
     after: Quadruples | None = None
     files: Mapping[str, str] = field(default_factory=dict)  # the sha256 of each file that was read, unpacked
+    own: tuple[int, int, int] | None = None  # entities, relations, facts ``after``, before any was observed; None: all
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, {', '.join(f'{name} {len(part):,}' for name, part in self.parts.items())})"
@@ -131,6 +132,22 @@ class Dataset:
     @property
     def clock(self) -> Clock:
         return self.train.clock
+
+    @property
+    def made_with(self) -> Dataset:
+        """The same set without the facts and names that were observed later."""
+        if self.own is None:
+            return self
+        entities, relations, number = self.own
+        vocab = Vocabulary(self.vocab.entities[:entities], self.vocab.relations[:relations])
+        after = self.after.select(slice(number)) if self.after is not None and number else None
+        return replace(self, after=after, own=None).with_vocab(vocab)
+
+    def grow(self, observed: list[Quadruples]) -> Dataset:
+        """The same set with facts that were observed later; the last ones know all names."""
+        before = (self.vocab.num_entities, self.vocab.num_relations, 0 if self.after is None else len(self.after))
+        after = concatenate([part for part in (self.after, *observed) if part is not None])
+        return replace(self, after=after, own=self.own or before).with_vocab(after.vocab)
 
     def same_facts(self, other: Dataset) -> bool:
         """Whether another set has the same names, clock and facts, in the same parts."""

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tangokg.quads.showing import html_table, to_frame
+
 Floats = NDArray[np.float64]
 
+BIN = ("said", "happened", "answers")  # as people read it
 BINS = 10
 LEAST = 0.05  # answers below it do not count for the calibration error: nearly all are, and right
 
@@ -66,6 +69,19 @@ class Calibration:
         figures = {"answers": len(self), "happened": _mean(self.happened), "brier": self.brier}
         figures |= {"base_brier": self.base_brier, "skill": self.skill, "calibration_error": self.error()}
         return figures | {"bins": [asdict(one) for one in self.bins()]}
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a row for each bin: said, happened, answers; ``df.attrs`` has the figures."""
+        bins = self.bins()
+        frame = to_frame({name: [getattr(one, name) for one in bins] for name in BIN})
+        frame.attrs = {name: value for name, value in self.to_dict().items() if name != "bins"}
+        return frame
+
+    def _repr_html_(self) -> str:
+        error = f"calibration error {100 * self.error():.1f} points"
+        title = f"{len(self):,} answers: Brier {self.brier:.4f}, base rate {self.base_brier:.4f}, {error}"
+        rows = [[f"{one.said:.1%}", f"{one.happened:.1%}", f"{one.answers:,}"] for one in self.bins()]
+        return html_table(title, BIN, rows, left=0)
 
 
 def join(parts: list[Calibration]) -> Calibration:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from tangokg.errors import ConfigError, nearest, offer
+from tangokg.errors import ConfigError, checked, nearest, offer
 from tangokg.quads.showing import html_table, to_frame
 from tangokg.rank.ranks import Ranks
 
@@ -63,14 +63,13 @@ class Metrics:
         self._check(filter_name)
         return _summaries(self.ranks[filter_name].realistic, torch.zeros_like(self.r))[0]
 
+    @checked
     def by_relation(self, filter_name: str, direction: Direction = "both") -> dict[Any, Summary]:
         """Relation -> figures of its queries for objects, for subjects, or of both together.
 
         The key is the name, or the id (below R) where names are not known.
         """
         self._check(filter_name)
-        if direction not in get_args(Direction):
-            raise ConfigError(f"direction {direction!r} found; expected one of {', '.join(get_args(Direction))}.")
         rank, relation = self.ranks[filter_name].realistic, self.r % self.num_relations
         if direction != "both":
             rows = (self.r < self.num_relations) == (direction == "object")
@@ -78,13 +77,14 @@ class Metrics:
         found = {int(r): summary for r, summary in _summaries(rank, relation).items()}
         return {self.relations[r] if self.relations else r: summary for r, summary in found.items()}
 
+    @checked
     def by_time(self, filter_name: str) -> dict[float, Summary]:
         """Time of a snapshot -> figures of the queries asked at it."""
         self._check(filter_name)
         return _summaries(self.ranks[filter_name].realistic, self.t)
 
     def _check(self, filter_name: str) -> None:
-        if filter_name not in self.ranks:
+        if not isinstance(filter_name, str) or filter_name not in self.ranks:
             known = ", ".join(self.ranks)
             raise ConfigError(
                 f"unknown filter {filter_name!r}.{offer(nearest(str(filter_name), self.ranks))} Known: {known}."

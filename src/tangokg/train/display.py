@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from time import monotonic
 from types import TracebackType
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from tangokg.train.settings import TrainSettings
 from tangokg.train.stopping import why_ended
 
 logger = logging.getLogger("tangokg")  # hears of each epoch as well
+EVERY = 30.0  # seconds after which a long epoch has a line, where there is no terminal
 
 
 class Display:
@@ -34,6 +36,7 @@ class Display:
             disable=not self.live,
         )
         self.task = self.bar.add_task("training", total=None)
+        self.began = self.told = monotonic()
 
     def __enter__(self) -> Display:
         self.bar.start()
@@ -53,6 +56,10 @@ class Display:
             completed=progress.epoch + progress.position / snapshots,
             total=settings.epochs,
         )
+        if not self.live and self.each_epoch and (now := monotonic()) - self.told >= EVERY:
+            self.told, share = now, progress.position / snapshots
+            after = f"loss {loss:.4f}  after {now - self.began:.0f} s"
+            self.say(f"epoch {progress.epoch + 1:3d}/{settings.epochs}  {share:.0%}  {after}")
 
     def epoch(self, progress: checkpoint.Progress, settings: TrainSettings) -> None:
         """Called when an epoch is done."""
@@ -64,6 +71,7 @@ class Display:
         best = "  best so far" if progress.best_epoch == progress.epoch and mrr else ""
         line = f"epoch {progress.epoch:3d}/{settings.epochs}  loss {row['loss']:.4f}{mrr}  {row['seconds']:.0f} s{best}"
         logger.info(line)
+        self.told = monotonic()
         self.console.print(line, highlight=False)
 
     def say(self, text: str) -> None:

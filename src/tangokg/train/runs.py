@@ -95,6 +95,7 @@ class RunFolder:
         beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
         data: dict[str, Any] = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
         data["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
+        data["own"] = dataset.own
         if exposure is not None and exposure.seen:
             data |= {"seen": exposure.seen, "until": exposure.until}
         tables = config.to_tables() | {"clock": dataset.clock.to_dict(), "data": data}
@@ -190,7 +191,17 @@ class RunFolder:
         if not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
             raise RunError(f"{self.path / 'config.toml'}: [data] files is {lines!r:.60}, expected sums with names.")
         sums = (line.partition(" ") for line in lines)
-        return replace(found, files={name: sum_ for sum_, _, name in sums})
+        return replace(found, files={name: sum_ for sum_, _, name in sums}, own=self._own(data.get("own"), vocab))
+
+    def _own(self, told: Any, vocab: Vocabulary) -> tuple[int, int, int] | None:
+        """How many names and later facts the run had when it was made, where it was told."""
+        if told is None:
+            return None
+        most = vocab.num_entities, vocab.num_relations, math.inf
+        counts = told if isinstance(told, list) and all(type(x) is int for x in told) else []
+        if len(counts) != 3 or not all(0 <= x <= size for x, size in zip(counts, most, strict=True)):
+            raise RunError(f"{self.path / 'config.toml'}: [data] own is {told!r:.60}, expected counts of its names.")
+        return counts[0], counts[1], counts[2]
 
     def load(self) -> tuple[Model, Dataset, RunConfig]:
         """The trained model with its data and config; damaged files are errors that name them."""
@@ -228,8 +239,10 @@ class RunFolder:
 
     def keep_facts(self, dataset: Dataset) -> None:
         """Facts observed since training, with their names: a kill in between leaves names without facts, no harm."""
-        new = self.path / f".vocab.new-{os.getpid()}"
+        new, tables = self.path / f".vocab.new-{os.getpid()}", self._tables()
+        tables["data"] = tables.get("data", {}) | {"own": dataset.own}
         try:
+            write_atomically(self.path / "config.toml", to_toml(tables).encode())
             dataset.vocab.save(new)
             for file in sorted(new.iterdir()):
                 os.replace(file, self.path / "vocab" / file.name)

@@ -108,6 +108,10 @@ class RunConfig:
     train: TrainSettings
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or not 0 <= self.seed < 2**63:
+            raise ConfigError(f"seed must be a whole number from 0 to 2**63 - 1, found {self.seed!r}.")
+
     def to_tables(self) -> dict[str, Any]:
         """Plain values for TOML and JSON; an empty table says nothing."""
         values = {key: value for key, value in asdict(self.settings).items() if value != {}}
@@ -126,7 +130,7 @@ def make_config(
     tables = dict(tables or {})
     if (schema := tables.pop("schema", SCHEMA)) != SCHEMA:
         raise ConfigError(f"{where}: schema {schema!r} is not the one this version reads ({SCHEMA}).")
-    name = model or tables.get("model", "tango")
+    name = tables.get("model", "tango") if model is None else model
     if not isinstance(name, str) or name not in MODELS:
         close = offer(nearest(str(name), MODELS))
         raise ConfigError(f"unknown model {name!r}.{close} Known: {', '.join(MODELS)}.")
@@ -142,8 +146,6 @@ def make_config(
     train = update(usual, {"budget": NO_LIMIT, **given} if "epochs" in given else given, f"{where} [train]")
     settings, train = _assign(settings, train, list(assignments))
     chosen = seed if seed is not None else tables.get("seed", 0)
-    if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen < 2**63:
-        raise ConfigError(f"{where}: seed must be a whole number from 0 to 2**63 - 1, found {chosen!r}.")
     return RunConfig(name, settings, train, chosen)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tangokg.train.checkpoint import Progress
 from tangokg.train.settings import TrainSettings
@@ -25,6 +25,7 @@ ENDINGS: dict[str, str] = {
 }
 
 
+@runtime_checkable
 class Reporter(Protocol):
     """Receives training progress."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tangokg.errors import ConfigError, TrainingError, check_types
+from tangokg.errors import ConfigError, TrainingError, check_least, checked
 from tangokg.forecast.training import read_with
 from tangokg.quads.showing import html_table, to_frame
 from tangokg.train import RunConfig
@@ -57,6 +57,7 @@ class Tuned:
         ]
 
 
+@checked
 def tune(
     data: Any,
     model: str | None = None,
@@ -78,8 +79,8 @@ def tune(
     seconds. With ``study`` the trials are kept in that file: one that is there goes on.
     """
     load_optuna()
-    check_types("tune", ("model", model, (str, None)), ("preset", preset, (str,)), ("trials", trials, (int, None)))
-    check_types("tune", ("budget", budget, (int, float, None)), ("workers", workers, (int,)), ("seed", seed, (int,)))
+    check_least("tune", 1, trials=trials, workers=workers)
+    check_least("tune", 0, above=True, budget=budget)
     if preset not in PRESETS:
         raise ConfigError(f"unknown preset {preset!r}; expected one of {', '.join(PRESETS)}.")
     began = time.time()

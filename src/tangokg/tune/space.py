@@ -179,7 +179,7 @@ def make_plan(
     if not len(dataset.valid):
         raise DataError(f"{dataset.name}: there is no validation part, and a search is judged by nothing else.")
     space, fixed = dict(PRESETS[preset].space), dict(PRESETS[preset].fixed)
-    given = [("model", model)] if model else []
+    given = [("model", model)] if model is not None else []
     given += [_given(text) for text in assignments]
     for key, value in given:
         for other in ({"scale", "step_time"} - {key}) if key in ("scale", "step_time") else ():
