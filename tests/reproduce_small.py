@@ -43,6 +43,7 @@ def made_up(experiment: presets.Experiment, mrr: float = 40.0, seed: int = 0) ->
         "queries": {"valid": 10, "test": 10},
         "epochs": 3,
         "best_epoch": 2,
+        "files": {"train.txt": "0" * 64, "valid.txt": "1" * 64, "test.txt": "2" * 64},
         "train_seconds": 12.0,
         "device": "some device",
         "versions": {"tangokg": "0"},

@@ -120,7 +120,7 @@ def test_settings_are_kept_to_the_last_digit(tmp_path: Path) -> None:
         ("{", "damaged, not JSON"),
         ("[]", "expected a result with model"),
         ('{"schema": 7}', "a result of form 7; this version reads form 1"),
-        ('{"model": "tango-tucker", "seed": 0}', "an older form, without dataset, config"),
+        ('{"model": "tango-tucker", "seed": 0}', "an older form, without dataset, files, config"),
     ],
 )
 def test_a_damaged_result_or_one_of_another_form_is_told(tmp_path: Path, text: str, message: str) -> None:

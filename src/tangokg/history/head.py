@@ -43,7 +43,7 @@ class HistorySettings:
     """Settings of the heads, one for all of them: other sizes follow from ``width``."""
 
     heads: str = "pairs, paths"  # names in HEADS, in this order
-    width: int = 0  # of the pair scorer; its other sizes follow from it; 0: by the number of facts and the device
+    width: int = 0  # of the pair scorer; its other sizes follow from it; 0: 32 on a CPU, 128 on a GPU
     stream: int = 10  # last events of a pair that are looked at one by one
     activity: bool = True  # whether the scorers know how active subject and candidates were
     compete: bool = True  # whether the best partners of a query are compared with one another

@@ -10,7 +10,19 @@ from tangokg.quads import KNOWN
 from tangokg.reproduce.presets import THINNED, THINNED_COUNTS
 
 SCHEMA = 1  # of a result with a preset; files of `tango train` have no schema, and the same keys
-KEYS = ("model", "dataset", "seed", "config", "test", "queries", "epochs", "train_seconds", "device", "versions")
+KEYS = (
+    "model",
+    "dataset",
+    "files",
+    "seed",
+    "config",
+    "test",
+    "queries",
+    "epochs",
+    "train_seconds",
+    "device",
+    "versions",
+)
 TYPES: dict[str, tuple[type, ...]] = {  # of each field; those beyond KEYS may be missing
     "preset": (str,),
     "model": (str,),
