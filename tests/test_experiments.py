@@ -46,6 +46,18 @@ def test_a_result_has_the_config_of_its_set_and_all_its_parts(path: Path) -> Non
         assert whole == pytest.approx(result[part]["time-aware"]["mrr"], abs=0.01)
 
 
+@pytest.mark.parametrize("path", sorted(FLAGSHIP.glob("results/recurrency/*.json")), ids=lambda path: path.stem)
+def test_the_page_shows_counting_beside_it(path: Path) -> None:
+    page = (ROOT / "docs" / "flagship.md").read_text(encoding="utf-8")
+    result = read(path)
+    protocols = result["protocols"]
+    figures = [result["strata"]["test"][name]["mrr"] for name in STRATA]
+    figures += [protocols[name]["time-aware"]["mrr"] for name in ("multi-step", "inductive")]
+    curve = [protocols["horizon"][str(h)]["time-aware"]["mrr"] for h in (1, 2, 4, 8)]
+    for start, row in ((f"| `recurrency`, {path.stem} | – | ", figures), (f"| `recurrency`, {path.stem} | ", curve)):
+        assert start + " | ".join(f"{x:.2f}" for x in row) in page
+
+
 def by_set() -> dict[str, list[dict[str, Any]]]:
     """The stored seeds of each set."""
     return {path.parent.name: [read(seed) for seed in RESULTS if seed.parent == path.parent] for path in RESULTS}
