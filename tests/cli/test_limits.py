@@ -165,5 +165,5 @@ def test_a_small_table_needs_no_settings(tmp_path: Path, capsys: pytest.CaptureF
     assert "hint:" not in told
     chosen = RunFolder(tmp_path / "run").config()
     assert 0 < chosen.settings.dim < 200
-    sizes = f"dim {chosen.settings.dim}, width {chosen.settings.width}"
+    sizes = f"dim {chosen.settings.dim}, width {chosen.settings.width}, hops {chosen.settings.hops}"
     assert f"learning rate {chosen.train.learning_rate:g}, {sizes}; at most" in told

@@ -53,6 +53,39 @@ def test_a_longer_span_is_never_less_likely() -> None:
     assert chances == sorted(chances)
 
 
+def from_rows(rows: list[tuple[str, str, str, int]]) -> Forecaster:
+    """A counter of a small table."""
+    table = pa.table(dict(zip(("subject", "relation", "object", "time"), zip(*rows, strict=True), strict=True)))
+    return fit(table, "recurrency", unit="step", verbose=False)
+
+
+def test_what_happens_in_a_step_happens_until_it() -> None:
+    """Where every step holds facts: with gaps, the chance of a step is for one that does."""
+    forecaster = from_rows(
+        [("abc"[(i + k) % 3], "r", "xyz"[i % 3 if k else 0], i) for i in range(40) for k in range(2)]
+    )
+    for s, o in (("a", "x"), ("b", "y"), ("c", "z")):
+        for ahead in (1, 2, 4, 7):
+            at, by = (forecaster.forecast(s, "r", o, **{key: 39 + ahead}) for key in ("at", "by"))
+            assert at.happens is not None
+            assert by.happens is not None
+            assert at.happens <= by.happens + 1e-9
+
+
+def test_a_small_table_is_no_reason_to_be_sure() -> None:
+    """One who was seen once, beside three who are there every day: before, what was never seen had 99.7 %."""
+    where = np.random.default_rng(0)
+    rows = [(s, "visits", str(where.choice(list("xyz"))), i) for i in range(41) for s in "abc"]
+    forecaster = from_rows([*rows, ("d", "visits", "w", 40)])
+    for ahead in (1, 2, 10):
+        for when in ({"at": 40 + ahead}, {"by": 40 + ahead}):
+            found = forecaster.forecast("d", "visits", top=4, **when)  # type: ignore[arg-type]
+            assert found.happens is not None
+            assert 0.02 < found.happens < 0.999
+            chance = {answer.name: answer.chance for answer in found.answers}
+            assert chance["w"] == max(chance.values()), "it alone was seen"
+
+
 def facts_of(forecaster: Forecaster, **question: Any) -> list[tuple[str, str, str]]:
     answers = forecaster.forecast(**question, top=10_000).answers
     chances = [answer.chance for answer in answers]

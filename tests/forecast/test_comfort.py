@@ -7,6 +7,7 @@ import logging
 import pydoc
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -276,9 +277,9 @@ def test_a_far_question_says_how_little_is_known(caplog: pytest.LogCaptureFixtur
     last = float(dataset.facts.t.max())
     forecaster.forecast("e1", "r1")
     forecaster.forecast("e1", "r1", at=dataset.clock.format(last + 1))
-    assert not caplog.records
+    assert not [record for record in caplog.records if "lies" in record.message]
     forecaster.forecast("e1", "r1", at=dataset.clock.format(last + 400))
-    (record,) = caplog.records
+    (record,) = [record for record in caplog.records if "lies" in record.message]
     assert record.levelno == logging.WARNING
     assert "400 days after the last fact" in record.getMessage()
     assert "too short to measure it" in record.getMessage()
@@ -289,6 +290,34 @@ def test_a_far_question_says_how_little_is_known(caplog: pytest.LogCaptureFixtur
     times = [dataset.clock.format(last + 1), dataset.clock.format(last + 90), dataset.clock.format(last + 80)]
     forecaster.forecast_table(pd.DataFrame({"subject": ["e1"] * 3, "relation": ["r1"] * 3, "time": times}))
     assert "2 of 3 questions lie up to 90 days" in caplog.text
+
+
+def test_where_days_are_missing_the_chance_of_a_day_says_what_it_holds_for(caplog: pytest.LogCaptureFixture) -> None:
+    gappy = dated(make_dataset(1))
+    whole = replace_times(gappy)
+    for dataset, told in ((gappy, True), (whole, False)):
+        forecaster, last = make_forecaster("recurrence", dataset), float(dataset.facts.t.max())
+        for when, own in (({"at": last + 1}, told), ({"by": last + 1}, False), ({"at": last}, False)):
+            caplog.clear()
+            forecaster.forecast("e1", "r1", **{key: dataset.clock.format(t) for key, t in when.items()})
+            assert ("hold facts" in caplog.text) == own
+
+
+def replace_times(dataset: tk.Dataset) -> tk.Dataset:
+    """The same facts, a day after the other."""
+    times = np.unique(dataset.facts.t)
+    train, valid, test = (
+        replace(part, t=np.searchsorted(times, part.t)) for part in (dataset.train, dataset.valid, dataset.test)
+    )
+    return replace(dataset, train=train, valid=valid, test=test)
+
+
+def test_facts_that_were_trained_on_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    forecaster = make_forecaster("recurrence")
+    forecaster.evaluate()
+    assert "trained on" not in caplog.text
+    forecaster.evaluate(forecaster.dataset.facts)
+    assert "trained on" in caplog.text
 
 
 def test_a_fact_that_stands_alone_does_not_make_a_question_near(caplog: pytest.LogCaptureFixture) -> None:

@@ -107,7 +107,9 @@ def test_every_model_is_fitted_kept_and_loaded(model: str, tmp_path: Path) -> No
 def test_settings_by_keyword_are_the_models_or_those_of_training() -> None:
     data = make_dataset(1)
     config = quick(data, layers=3, learning_rate=0.5, clip=0, seed=7).config
-    assert config.settings == replace(MODELS["tango"].settings, dim=4, width=32, history=2, step_time=0.4, layers=3)
+    assert config.settings == replace(
+        MODELS["tango"].settings, dim=4, width=32, hops=1, history=2, step_time=0.4, layers=3
+    )
     own = {**MODELS["tango"].train, "epochs": 1}
     assert config.train == TrainSettings(**own, budget=-1, device="cpu", learning_rate=0.5, clip=0.0, batch_windows=2)
     assert config.seed == 7

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 ABOUT_DATA = "A table (CSV, TSV, JSON lines, Parquet), a benchmark folder, a known set, or 'world', the built-in one."
 ABOUT_MODEL = (
-    "tango (the default), tango-tucker, tango-distmult, tango-authors; baselines: distmult, tucker, compgcn, ttranse, "
-    "ta-distmult, cygnet, de-simple, tntcomplex, renet; counters: recurrency, copy-last, frequency or recurrence."
+    "tango (the default), history, tango-tucker, tango-distmult, tango-authors; baselines: distmult, tucker, compgcn, "
+    "ttranse, ta-distmult, cygnet, de-simple, tntcomplex, renet; counters: recurrency, copy-last, frequency or "
+    "recurrence."
 )
 DEVICES = ("auto", "cpu", "cuda")
 MOST_HORIZONS = 1000

@@ -21,7 +21,7 @@ from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.train.checkpoint import load_tensors, save_tensors
 
 FILE = "chances.safetensors"
-SCHEMA = 2
+SCHEMA = 3
 CANDIDATES = 10  # of a pair, those with the largest shares
 WINDOWS = 24  # of validation, evenly
 PAIRS = 4000  # with a fact, that shares are calibrated on
@@ -86,7 +86,7 @@ def _fit_until(
     begin, end, t = (column.repeat_interleave(width) for column in (asked.begin, asked.end, asked.t))
     y = pasts.fact.within(fact_numbers(timeline, of.pair, of.o), begin, end)
     x = until_features(hazard, timeline, of, given_chance(given, hazard, timeline, of), t)
-    return fit_logistic(x, y, ridge=LOOSE)
+    return fit_logistic(x, y, ridge=LOOSE, toward={0: 1.0})
 
 
 def candidates(model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, asked: Asked) -> Candidates:

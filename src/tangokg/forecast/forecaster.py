@@ -18,7 +18,7 @@ from tangokg.forecast.answering import Answering
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.calibrating import ask_recent, calibrate
 from tangokg.forecast.chances import FILE, Chances, fit_chances, load_chances, save_chances
-from tangokg.forecast.horizon import measured_times, tell_far
+from tangokg.forecast.horizon import measured_times, tell_far, tell_gaps, tell_trained
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question, When, make_question
 from tangokg.forecast.why import explain, number_of_answers
@@ -151,6 +151,7 @@ class Forecaster:
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
         tell_far(self._measured, self._known.index, [question.t for question in questions], self.path)
+        tell_gaps(self._known.index, [question.step for question in questions if not question.span])
         return Answering(self.model, self._known, self.chances).answer(questions, top)
 
     def _explain(self, questions: list[Question], found: list[Forecast], why: bool | int) -> list[Forecast]:
@@ -220,6 +221,7 @@ class Forecaster:
             raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
         new = adapt(part, self.facts.vocab, self.facts.clock)
         self.exposure.check(new)
+        tell_trained(self.dataset, new)
         together = concatenate([replace(self.facts, vocab=new.vocab), new])
         timeline = build_timeline(together).to(self._device)
         asked = build_timeline(new).to(self._device)

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from tangokg.forecast.questions import Dated
-from tangokg.quads.values import Dataset, Ids
+from tangokg.quads.values import Dataset, Ids, Quadruples
 
 logger = logging.getLogger("tangokg")
+LATELY, MOST = 400, 0.95  # steps in which it is counted how many hold facts; below this share it is told
 
 
 def measured_times(dataset: Dataset) -> Ids:
@@ -36,6 +37,7 @@ def tell_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | No
     """
     facts = facts.usual
     last = float(facts.t.max())
+    times = [float(np.floor(t)) for t in times]  # a question inside a step is about that step
     if max(times, default=last) - last <= 1:  # every evaluation bridges one step
         return ""
     most = measured_horizon(measured, facts)
@@ -52,6 +54,41 @@ def tell_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | No
         f"{which} {far:,.4g} {unit}s after the last fact ({facts.clock.format(last)}), and the figures of this run are "
         f"for {most:,.4g} at most: how good an answer is so far ahead is not known. "
         f"{measure if far < span else 'All data together are too short to measure it'}."
+    )
+    logger.warning(text)
+    return text
+
+
+def share_recorded(facts: Dated) -> float:
+    """How many of the last steps hold facts at all."""
+    times = np.unique(facts.usual.t)
+    late = times[times > times[-1] - LATELY]
+    return len(late) / float(late[-1] - late[0] + 1)
+
+
+def tell_gaps(facts: Dated, steps: Sequence[float]) -> str:
+    """Say what the chances of single ``steps`` hold for, where many have no fact; returns what was said."""
+    share = share_recorded(facts)
+    if share >= MOST or np.isin(np.array(steps), facts.t).all():
+        return ""
+    unit = facts.clock.unit
+    text = (
+        f"{share:.0%} of the last {unit}s hold facts: the chances of a {unit} are for one that does. "
+        f"--by (in Python by=) asks for at least one time until a {unit}, whether it holds facts or not."
+    )
+    logger.warning(text)
+    return text
+
+
+def tell_trained(dataset: Dataset, facts: Quadruples) -> str:
+    """Say how many of some facts to evaluate the model was trained on; returns what was said."""
+    held_back = [part.t.min() for part in (dataset.valid, dataset.test) if len(part)]
+    seen = int((facts.t < min(held_back)).sum()) if held_back else 0
+    if not seen:
+        return ""
+    text = (
+        f"{seen:,} of the {len(facts):,} facts lie before the validation part: it may have been trained on them, "
+        f'and the figures say little. evaluate("test") takes what was held back.'
     )
     logger.warning(text)
     return text

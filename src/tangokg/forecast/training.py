@@ -73,6 +73,8 @@ def fit(
     :func:`tangokg.read_events`. With ``verbose=False`` nothing is shown; each epoch is logged in any case
     (``logging.getLogger("tangokg")``, level INFO).
     """
+    if "model" in settings:
+        raise ConfigError(f"the model is the second argument of fit: fit(data, {settings['model']!r}).")
     if budget is not None:
         settings["budget"] = NO_LIMIT if budget == "none" else parse_duration(budget, "budget")
     resolved = _with(make_config(config) if isinstance(config, str) else config, settings)

@@ -79,7 +79,7 @@ def fit_given(hazard: Hazard, timeline: Timeline, of: Candidates, y: Tensor) -> 
     """From candidates of pairs that had a fact, with ``y`` (M,) whether each was among its objects."""
     labels = 2 * timeline.num_relations
     x = given_features(hazard, timeline, of)
-    return fit_logistic(x, y, of.pair % max(labels, 1), labels, OWN_RIDGES[1], LOOSE)
+    return fit_logistic(x, y, of.pair % max(labels, 1), labels, OWN_RIDGES[1], LOOSE, {0: 1.0, 1: -1.0})
 
 
 def given_chance(given: Logistic, hazard: Hazard, timeline: Timeline, of: Candidates) -> Tensor:
@@ -119,7 +119,7 @@ def until_chance(until: Logistic, hazard: Hazard, timeline: Timeline, of: Candid
         x = until_features(hazard, timeline, of, q, span.t)
         return torch.sigmoid(until.logit(x) if until.weight.any() else x[:, 0])  # nothing was learned: thinned
 
-    return hazard.until(asked, torch.exp(log_reach(pasts, asked)), chance, of.happens * q)
+    return hazard.until(asked, torch.exp(log_reach(pasts, asked)), chance, lambda _: of.happens * q)
 
 
 def _thin(happens: Tensor, q: Tensor) -> Tensor:

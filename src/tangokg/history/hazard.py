@@ -102,20 +102,24 @@ class Hazard:
         return p
 
     def _by(self, timeline: Timeline, pasts: Pasts, asked: Asked, reach: Tensor) -> Tensor:
-        next_step = self.next.chance(timeline, pasts, self._ahead(asked, reach, 1.0))
-        return self.until(asked, reach, lambda of: self.by.chance(timeline, pasts, of), next_step)
+        def in_step(of: Asked) -> Tensor:
+            return self._at(timeline, pasts, of, torch.exp(log_reach(pasts, of)))
 
-    def until(self, asked: Asked, reach: Tensor, chance: Callable[[Asked], Tensor], next_step: Tensor) -> Tensor:
+        return self.until(asked, reach, lambda of: self.by.chance(timeline, pasts, of), in_step)
+
+    def until(
+        self, asked: Asked, reach: Tensor, chance: Callable[[Asked], Tensor], in_step: Callable[[Asked], Tensor]
+    ) -> Tensor:
         """(M,) from the ``chance`` in the spans that were learned; between them on a line, and never less for a longer.
 
-        Beyond the longest of them what does not happen goes on not happening at the same rate. ``next_step`` (M,) is
-        the chance in one step.
+        Beyond the longest of them what does not happen goes on not happening at the same rate. What happens
+        ``in_step``, the last one of a span, happens in the span.
         """
         far = torch.tensor(SPANS, dtype=torch.float64)
         needed = far[: int(torch.searchsorted(far, reach.max() if len(reach) else 0.0)) + 1]
-        p = torch.stack([chance(self._ahead(asked, reach, x)) for x in needed], dim=1) * self.recorded[: len(needed)]
-        if self.longest <= 1.0:  # each step has facts: a span holds its first step
-            p[:, 0] = torch.maximum(p[:, 0], next_step)
+        spans = [self._ahead(asked, reach, x) for x in needed]
+        p = torch.stack([chance(of) for of in spans], dim=1) * self.recorded[: len(needed)]
+        p = torch.maximum(p, torch.stack([in_step(of) for of in spans], dim=1) * self.recorded[0])
         p = torch.cummax(p, dim=1).values if len(p) else p
         high = torch.searchsorted(needed, reach).clamp(1, max(len(needed) - 1, 1)).clamp(max=len(needed) - 1)
         low = (high - 1).clamp(min=0)
@@ -201,7 +205,7 @@ def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked, *, f
         pair = fit_logistic(x, y, train.pair % pasts.num_labels, pasts.num_labels, ridge)
         z = _correctable(pasts, asked, pair.logit(judged, asked.pair, pasts.num_labels))
         z[:, -1] *= far  # a column of zeros has no weight
-        calibration = fit_logistic(z, happened, ridge=LOOSE)
+        calibration = fit_logistic(z, happened, ridge=LOOSE, toward={0: 1.0})
         loss = float(binary_cross_entropy_with_logits(calibration.logit(z), happened)) if len(z) else 0.0
         if loss < least:
             best, least = Head(fact, pair, calibration), loss

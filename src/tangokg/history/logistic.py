@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 STEPS = 30  # of Newton at most
 TOLERANCE = 1e-7
 RIDGE = 1e-3  # a row: pull on the weights to 0
+LEAST_PULL = 1.0  # in all: a table of a few rows is no reason to be sure
 OWN_RIDGES = 30.0, 300.0, 3000.0  # pull on the weights of a label to those of all
 FEW = 40  # rows below which a label has no weights of its own
 MOST = 30.0  # of a logit
@@ -19,22 +21,25 @@ MOST = 30.0  # of a logit
 class Logistic:
     r"""Chances from features (docs/maths.md, row M45).
 
-    .. math:: p = \sigma(w_{label} \cdot \tilde x), \qquad \tilde x = (1, (x - m) / d)
+    .. math:: p = \sigma(w_{label} \cdot \tilde x), \qquad \tilde x = (1, (\min(\max(x, a), b) - m) / d)
 
-    Labels beyond the last known have the weights of all.
+    with a and b the range of each feature that it was fitted on: beyond it nothing is known. Labels beyond the last
+    known have the weights of all.
     """
 
     mean: Tensor  # (F,)
     scale: Tensor  # (F,)
     weight: Tensor  # (F + 1,) of all
     own: Tensor  # (L, F + 1) what each label adds
+    low: Tensor  # (F,)
+    high: Tensor  # (F,)
 
     def logit(self, x: Tensor, pair: Tensor | None = None, num_labels: int = 0, rising: int = 0) -> Tensor:
         """(M,) from features (M, F); with pairs s * 2R + r (M,), by the weights of their labels, of ``num_labels``.
 
         The result never falls with one of the first ``rising`` features.
         """
-        scaled = _with_one((x - self.mean) / self.scale)
+        scaled = _with_one((torch.minimum(torch.maximum(x, self.low), self.high) - self.mean) / self.scale)
         every = torch.cat([self.own, self.own.new_zeros(1, len(self.weight))]) + self.weight  # (L + 1, F + 1)
         every[:, 1 : 1 + rising] = every[:, 1 : 1 + rising].clamp(min=0.0)
         if pair is None:
@@ -54,7 +59,8 @@ def stored_label(pair: Tensor, num_labels: int, stored: int) -> Tensor:
 def empty_logistic(features: int) -> Logistic:
     """One half for everything."""
     zero = torch.zeros(features, dtype=torch.float64)
-    return Logistic(zero, zero + 1, torch.zeros(features + 1, dtype=torch.float64), zero.new_zeros(0, features + 1))
+    weight = torch.zeros(features + 1, dtype=torch.float64)
+    return Logistic(zero, zero + 1, weight, zero.new_zeros(0, features + 1), zero.clone(), zero.clone())
 
 
 def fit_logistic(
@@ -64,16 +70,24 @@ def fit_logistic(
     num_labels: int = 0,
     own_ridge: float = OWN_RIDGES[1],
     ridge: float = RIDGE,
+    toward: Mapping[int, float] | None = None,
 ) -> Logistic:
-    """Maximum likelihood with a ridge from features (M, F) and ``y`` (M,) of 0 and 1, with ``label`` for each label."""
+    """Maximum likelihood with a ridge from features (M, F) and ``y`` (M,) of 0 and 1, with ``label`` for each label.
+
+    ``toward`` are weights of some features that make a logit already: the others are drawn to 0, these to themselves.
+    """
     if not len(x):
         return empty_logistic(x.shape[1])
     mean, scale = x.mean(0), x.std(0, correction=0)
     scale = torch.where(scale > 1e-9, scale, 1.0)
     scaled = _with_one((x - mean) / scale)
-    pull = torch.full_like(scaled[0], ridge * len(x))
+    pull = torch.full_like(scaled[0], max(ridge * len(x), LEAST_PULL))
     pull[0] = 0.5  # as if a row or two had come out either way
-    weight = _newton(scaled, y, torch.zeros_like(pull), pull)
+    start = torch.zeros_like(pull)
+    for i, value in (toward or {}).items():
+        start[0] += value * mean[i]
+        start[1 + i] = value * scale[i]
+    weight = _newton(scaled, y, start, pull)
     own = scaled.new_zeros(num_labels, len(weight))
     if label is not None:
         order = torch.argsort(label, stable=True)
@@ -84,7 +98,7 @@ def fit_logistic(
             rows = order[border[i] : border[i + 1]]
             if len(rows) >= FEW:
                 own[i] = _newton(scaled[rows], y[rows], weight, pull) - weight
-    return Logistic(mean, scale, weight, own)
+    return Logistic(mean, scale, weight, own, x.min(0).values, x.max(0).values)
 
 
 def _newton(x: Tensor, y: Tensor, start: Tensor, pull: Tensor) -> Tensor:
