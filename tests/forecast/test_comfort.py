@@ -299,7 +299,8 @@ def test_where_days_are_missing_the_chance_of_a_day_says_what_it_holds_for(caplo
         forecaster, last = make_forecaster("recurrence", dataset), float(dataset.facts.t.max())
         for when, own in (({"at": last + 1}, told), ({"by": last + 1}, False), ({"at": last}, False)):
             caplog.clear()
-            forecaster.forecast("e1", "r1", **{key: dataset.clock.format(t) for key, t in when.items()})
+            asked: dict[str, Any] = {key: dataset.clock.format(t) for key, t in when.items()}
+            forecaster.forecast("e1", "r1", **asked)
             assert ("hold facts" in caplog.text) == own
 
 
