@@ -313,6 +313,13 @@ def replace_times(dataset: tk.Dataset) -> tk.Dataset:
     return replace(dataset, train=train, valid=valid, test=test)
 
 
+@pytest.mark.parametrize("missing", [float("nan"), pd.NaT])
+def test_a_missing_time_is_refused(missing: Any) -> None:
+    for key in ("at", "by"):
+        with pytest.raises(TangoError):
+            make_forecaster("recurrence").forecast("e1", "r1", **{key: missing})
+
+
 def test_facts_that_were_trained_on_are_told(caplog: pytest.LogCaptureFixture) -> None:
     forecaster = make_forecaster("recurrence")
     forecaster.evaluate()

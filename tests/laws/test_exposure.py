@@ -134,6 +134,8 @@ def test_a_refitted_run_is_not_measured_on_what_it_was_trained_on(name: str, tmp
     if not any(True for _ in plain.model.parameters()):
         assert refitted.evaluate().to_dict() == plain.evaluate().to_dict(), "nothing was trained on them"
         return
+    before = {kind: one.to_dict() for kind, one in plain.calibration().items()}
+    assert figures[1]["reliability"] == json.loads(json.dumps(before)), "and so is the calibration"
     for forecaster in (refitted, loaded):
         assert forecaster.exposure.refit
         assert forecaster.seen.all(), "every entity was trained on"

@@ -191,6 +191,9 @@ SPACED: dict[str, tuple[list[date], str]] = {
     "quarters": (series(date(2020, 1, 1), 8, months=3), "quarter"),
     "quarter ends": ([date(2023, 3, 31), date(2023, 6, 30), date(2023, 9, 30), date(2023, 12, 31)], "quarter"),
     "new years": (series(date(2000, 1, 1), 8, months=12), "year"),
+    "Saturdays, one moved": ([*series(DAY, 19, weeks=1), DAY + timedelta(weeks=19, days=-1)], "week"),
+    "Saturdays, and a Friday": ([*series(DAY, 20, weeks=1), DAY + timedelta(days=6)], "day"),
+    "firsts, one moved": ([*series(date(2020, 1, 1), 19, months=1), date(2021, 8, 2)], "month"),
     "three Saturdays": (series(DAY, 3, weeks=1), "day"),
 }
 
@@ -205,6 +208,11 @@ def test_the_unit_follows_from_the_spacing_and_the_reason_is_said(case: str) -> 
     if unit not in ("day",) and case != "some Saturdays":
         assert np.diff(np.unique(facts.t)).tolist() == [1] * (len(times) - 1), "horizons count in the unit"
     assert read_table(table(times), unit="day").clock.unit == "day"
+
+
+def test_plain_years_are_told_how_they_become_years() -> None:
+    assert any("--unit year" in note for note in read_table(table(list(range(1990, 2000)))).notes)
+    assert not any("--unit year" in note for note in read_table(table(list(range(10)))).notes)
 
 
 def test_one_time_of_day_for_all_does_not_hide_the_spacing() -> None:

@@ -32,6 +32,8 @@ def show_calibration(
     title += f"; {MOST:,} of them, drawn evenly" if len(found["pair"]) == MOST else ""
     mark = forecaster.exposure.seen
     title += f", NOT COMPARABLE: {mark}" if mark else ""
+    if split == "valid":
+        output.say("The chances were calibrated on this part: on later facts they are less good than here.")
     if plot:
         plot_reliability(plot, {KINDS[kind]: one.bins() for kind, one in found.items()}, title)
         output.say(f"The figure is in {plot}.")

@@ -65,6 +65,8 @@ def make_question(
     """Look names up and place the time; what is None or "?" is asked for."""
     if at is not None and by is not None:
         raise DataError(f"a question is for one step or until a date: give at ({at!s}) or by ({by!s}), not both.")
+    if any(time is not None and time != time for time in (at, by)):  # NaN and NaT
+        raise DataError("the time of the question is missing (NaN or NaT): give a date or a number.")
     vocab = facts.vocab
     s, r, o = (None if name in (None, UNKNOWN) else str(name) for name in (subject, relation, object))
     t = place(facts, at) if by is None else place_end(facts, by)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -36,6 +37,8 @@ from tangokg.train.settings import LIMITS, NO_LIMIT, inherit
 from tangokg.train.signals import watching
 from tangokg.train.stopping import CHOSEN, STOPPED, never
 from tangokg.train.warmstart import adopt, continue_dataset
+
+logger = logging.getLogger("tangokg")
 
 
 @checked
@@ -146,6 +149,10 @@ def _train(plan: _Plan, folder: RunFolder | None, resume: bool, reporter: Report
         refit = plan.config.train.refit and any(True for _ in model.parameters())
         tell_end(reporter, progress, plan.config.train)
         found = results(best)
+        if plan.config.train.refit and not refit:
+            logger.warning(f"{plan.config.model} counts all facts that it knows: there is nothing to refit.")
+        if refit and len(plan.dataset.test):
+            found["reliability"] = {kind: one.to_dict() for kind, one in best.calibration().items()}
         if folder is not None:
             folder.save_metrics(found)
             save_chances(folder.path, best.chances)

@@ -13,6 +13,8 @@ from tangokg.quads.times import Moments
 from tangokg.quads.zones import find_zone, to_local
 
 FEW = 4  # distinct dates below which their spacing tells nothing
+MOSTLY = 0.9  # of the dates that have a spacing, one date a period: a holiday moves some
+YEARS = 1000, 2200  # numbers that may be years
 FAR = 20  # years between lone rows and the rest
 MANY = 5  # rows at least, of which some can be lone
 LONE = 1000  # at most one in so many rows is lone, or a single one
@@ -22,7 +24,9 @@ WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturd
 def choose_clock(moments: Moments, unit: str | None, timezone: str) -> tuple[Clock, str | None]:
     """The clock of a column, and why it has its unit where that was left open; dates count from the first one."""
     if not moments.dated:
-        return Clock(unit or "step"), None
+        values = moments.value[~moments.missing]
+        like_years = unit is None and len(values) and YEARS[0] <= values.min() and values.max() <= YEARS[1]
+        return Clock(unit or "step"), "times are plain numbers; --unit year reads them as years" if like_years else None
     reason = None
     local = to_local(moments.value[~moments.missing], find_zone(timezone))
     if unit is None:
@@ -47,18 +51,30 @@ def spacing(local: NDArray[np.datetime64]) -> tuple[str, str]:
     dates = distinct_counts(days.astype(np.int64))[0].astype("datetime64[D]")
     if len(dates) < FEW:
         return "day", f"{len(dates)} distinct dates show no spacing"
+    number = len(dates)
     months = dates.astype("datetime64[M]")
-    number = months.astype(np.int64)
     day, last = dates - months.astype("datetime64[D]"), (months + 1).astype("datetime64[D]") - 1
-    if (day == day[0]).all() or (dates == last).all():
-        which = "the last of a month" if (dates == last).all() else f"day {day[0].astype(int) + 1} of a month"
-        apart = next((unit for unit in ("year", "quarter") if (np.diff(number) % MONTHS[unit] == 0).all()), "month")
+    usual, times = _usual(day.astype(np.int64))
+    ends = int((dates == last).sum())
+    if max(times, ends) >= MOSTLY * number and len(np.unique(months)) == number:
+        which = f"day {usual + 1} of a month" if times > ends else "the last of a month"
+        first = months.astype(np.int64)
+        apart = next((unit for unit in ("year", "quarter") if (np.diff(first) % MONTHS[unit] == 0).all()), "month")
         whole = "" if apart == "month" else f", whole {apart}s apart"
-        return apart, f"each of the {len(dates):,} dates is {which}{whole}"
-    weekday = (dates.astype(np.int64) + 3) % 7
-    if (weekday == weekday[0]).all():
-        return "week", f"all {len(dates):,} dates are {WEEKDAYS[weekday[0]]}"
+        some = "each" if max(times, ends) == number else f"{max(times, ends):,}"
+        return apart, f"{some} of the {number:,} dates is {which}{whole}"
+    since_monday = dates.astype(np.int64) + 3
+    weekday, times = _usual(since_monday % 7)
+    if times >= MOSTLY * number and len(np.unique(since_monday // 7)) == number:
+        some = f"all {number:,}" if times == number else f"{times:,} of the {number:,}"
+        return "week", f"{some} dates are {WEEKDAYS[weekday]}"
     return "day", "the dates have no other spacing"
+
+
+def _usual(values: NDArray[np.int64]) -> tuple[int, int]:
+    """The value that stands most often, and how often."""
+    found, counts = np.unique(values, return_counts=True)
+    return int(found[counts.argmax()]), int(counts.max())
 
 
 def distinct_counts(t: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
