@@ -90,3 +90,9 @@ def test_other_errors_say_what_is_wrong() -> None:
     for unit in CALENDAR:
         with pytest.raises(DataError, match="outside the years 1 to 9999"):
             clock_of(unit).format(1e15)
+
+
+@pytest.mark.parametrize("value", [1711065600, "1711065600", "1711065600000"])
+def test_a_unix_time_is_refused_with_its_date(value: int | str) -> None:
+    with pytest.raises(DataError, match="give the date, such as '2024-03-22T00:00:00'"):
+        Clock("day", origin="2024-01-01").parse(value)

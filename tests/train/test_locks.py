@@ -72,6 +72,13 @@ def test_two_processes_cannot_mix_their_runs(option: str, holder: Any, tmp_path:
     assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
 
 
+def test_who_waits_for_a_folder_says_for_whom(holder: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(RunError, match="is in use by"), owning(tmp_path / "run", wait=0.1):
+        pass
+    assert f"in use by process {holder.pid}" in caplog.text
+    assert "waiting" in caplog.text
+
+
 def test_a_lock_goes_with_its_holder_and_leaves_nothing(holder: Any, tmp_path: Path) -> None:
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()

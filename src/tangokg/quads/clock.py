@@ -100,6 +100,8 @@ class Clock:
             text = value.strip()
             dated = self.origin is not None and (_YEAR_OR_MONTH.fullmatch(text) or _COMPACT.fullmatch(text))
             value = float(text) if not dated and _NUMBER.fullmatch(text) else text
+            if isinstance(value, float) and self.origin is not None and text.isdecimal():
+                self._as_meant(int(text))  # refused, where it is a Unix time
         if isinstance(value, int | float | np.integer | np.floating):
             return self._finite(value)
         if self.origin is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import sys
@@ -17,6 +18,7 @@ import filelock
 from tangokg.errors import RunError
 
 WAIT_SECONDS = 0.01  # between two tries
+logger = logging.getLogger("tangokg")
 
 
 class FileLock:
@@ -69,7 +71,13 @@ def owning(folder: Path, wait: float = 0.0) -> Iterator[None]:
     outermost = not lock.is_locked
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=wait)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            if not wait:
+                raise
+            logger.warning(f"{folder} is in use by {_holder(path)}: waiting for {wait:.0f} s at most.")
+            lock.acquire(timeout=wait)
     except filelock.Timeout:
         raise RunError(
             f"{folder} is in use by {_holder(path)}. Wait until it ends, stop it, or choose another --out."
