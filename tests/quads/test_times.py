@@ -17,6 +17,7 @@ from tangokg.errors import DataError
 from tangokg.forecast.questions import place
 from tangokg.quads.adapt import adapt
 from tangokg.quads.clock import UNITS, Clock
+from tangokg.quads.formats import NAMED
 from tangokg.quads.registry import inspect
 from tangokg.quads.splits import split, split_at
 from tangokg.quads.tables import read_table
@@ -208,6 +209,14 @@ def test_the_unit_follows_from_the_spacing_and_the_reason_is_said(case: str) -> 
     if unit not in ("day",) and case != "some Saturdays":
         assert np.diff(np.unique(facts.t)).tolist() == [1] * (len(times) - 1), "horizons count in the unit"
     assert read_table(table(times), unit="day").clock.unit == "day"
+
+
+@pytest.mark.parametrize("pattern", NAMED)
+def test_a_date_with_the_name_of_a_month_needs_no_pattern(pattern: str) -> None:
+    days = series(date(2024, 1, 30), 5, days=1)
+    facts = read_table(table([day.strftime(pattern) for day in days]))
+    assert dates(facts) == [day.isoformat() for day in days]
+    assert any("dates are read as" in note for note in facts.notes)
 
 
 def test_plain_years_are_told_how_they_become_years() -> None:

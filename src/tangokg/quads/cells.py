@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tangokg.errors import DataError
 from tangokg.quads.badrows import Bools
 from tangokg.quads.clock import EXPECTED, parse_date
-from tangokg.quads.formats import format_hint, parse_format
+from tangokg.quads.formats import format_hint, named_month, parse_format
 from tangokg.quads.numbers import EARLIEST, LATEST, UNIX, Kind, recognise, unix_moments
 
 # The unit that a text states by its form.
@@ -161,7 +161,10 @@ def _from_text(column: pa.ChunkedArray, role: str, style: Style) -> Parsed:
         if 2 * int(((number >= EARLIEST) & (number < LATEST)).sum()) >= len(number):
             return _from_numbers(cast, role, style)
     encoded = column.combine_chunks().dictionary_encode()  # months, years, zones: by way of the distinct values
-    return _from_distinct(encoded.dictionary.to_pylist(), _filled(encoded.indices), column, role, style)
+    texts = encoded.dictionary.to_pylist()
+    if pattern := named_month(texts):
+        return replace(_by_format(column, role, pattern), notes=(f"dates are read as {pattern!r}",))
+    return _from_distinct(texts, _filled(encoded.indices), column, role, style)
 
 
 def _from_distinct(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+NAMED = ("%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y", "%d-%b-%Y")  # ACLED writes 01 January 2024
 PATTERNS = tuple(
     day + clock
     for day in (
@@ -22,6 +23,14 @@ def parse_format(text: str, pattern: str) -> datetime | None:
         return datetime.strptime(text.strip(), pattern)
     except (ValueError, OverflowError):
         return None
+
+
+def named_month(texts: Sequence[str]) -> str | None:
+    """The pattern by which most texts, the first among them, are dates with the name of a month: it is clear."""
+    for pattern in NAMED:
+        if texts and parse_format(texts[0], pattern):
+            return pattern if sum(bool(parse_format(t, pattern)) for t in texts) > 0.5 * len(texts) else None
+    return None
 
 
 def format_hint(texts: Sequence[str]) -> str:
