@@ -101,7 +101,7 @@ def measure_mean(path: Path, dataset: str, seeds: list[int], settings: list[str]
 
 
 def run(
-    path: Path, dataset: str, seed: int, settings: list[str], valid_only: bool, out: Path, weights: Path | None
+    path: Path, dataset: str, seed: int, settings: list[str], parts: set[str], out: Path, weights: Path | None
 ) -> None:
     """Train one config, measure it, and write its result after each protocol, so that a stop loses little."""
     data, config = as_dataset(dataset), replace(load_config(path, assignments=settings), seed=seed)
@@ -116,7 +116,10 @@ def run(
 
     told = {"dataset": dataset, "seed": seed, "config": forecaster.config.to_tables(), "log": progress.log}
     valid = by_stratum(forecaster, [data.past, data.valid])
-    if valid_only:
+    if "horizons" in parts:
+        ahead = {str(h): figures(forecaster.evaluate(data.valid, protocol=horizon(h))) for h in HORIZONS}
+        told |= {"valid_horizon": ahead}
+    if "valid" in parts:
         keep(told | {"valid": figures(forecaster.evaluate(data.valid)), "strata": {"valid": valid}})
         return
     test = by_stratum(forecaster, [data.past, data.valid, data.test])
@@ -141,6 +144,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
     parser.add_argument("--valid", action="store_true", help="measure the validation part alone")
+    parser.add_argument("--horizons", action="store_true", help="measure the validation part up to 8 steps ahead")
     parser.add_argument("--workers", type=int, default=1, help="runs side by side")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds, after which all runs are ended")
     parser.add_argument("--out", type=Path, required=True)
@@ -154,15 +158,16 @@ def main() -> None:
     paths = [path if (path := Path(name)).exists() else HERE / name for name in given.configs]
     for path in paths:
         read_toml(path)  # a clear error before anything starts
+    parts = {name for name in ("valid", "horizons") if getattr(given, name)}
     jobs = [(path, seed) for seed in given.seeds for path in paths]
     if len(jobs) == 1:
-        run(paths[0], given.data or paths[0].stem, given.seeds[0], given.set, given.valid, given.out, weights)
+        run(paths[0], given.data or paths[0].stem, given.seeds[0], given.set, parts, given.out, weights)
         return
     began, live = time.monotonic(), []
     while jobs or live:
         while jobs and len(live) < given.workers:
             path, seed = jobs.pop(0)
-            options = ["--seeds", str(seed), "--out", str(given.out), *(["--valid"] if given.valid else [])]
+            options = ["--seeds", str(seed), "--out", str(given.out), *(f"--{part}" for part in parts)]
             options += ["--set", *given.set] if given.set else []
             options += ["--data", given.data] if given.data else []
             options += ["--weights", str(weights)] if weights is not None else []

@@ -38,6 +38,7 @@ class PairSettings:
     compete: bool = True  # whether these are compared with one another
     dropout: float = 0.25
     activity: bool = True  # whether it knows how active subject and object were
+    members: int = 1  # scorers that share all weights but the last
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +47,8 @@ class ScoredPairs:
 
     query: Tensor  # (P,)
     o: Tensor  # (P,)
-    value: Tensor  # (P,) log-intensity
-    state: Tensor  # (P, H)
+    value: Tensor  # (K, P) log-intensity, of each member
+    state: Tensor  # (K, P, H)
     begin: Tensor  # (B,) where the pairs of each query begin
 
 
@@ -94,7 +95,8 @@ class PairScorer(nn.Module):
         self.pair = table(rank, width, std=rank**-0.5)  # G
         self.product = table(rank, width, std=rank**-0.5)  # P
         self.norm = nn.LayerNorm(width)
-        self.out = table(width, std=0.01)  # w
+        self.signs = nn.Parameter(torch.randn(settings.members, 1, width, generator=generator).sign())
+        self.out = table(settings.members, width, 1, std=0.01)  # w
         self.bias = nn.Parameter(torch.tensor(-2.0))
         self.second = SecondLook(settings, generator)
         if settings.activity:
@@ -105,7 +107,7 @@ class PairScorer(nn.Module):
     ) -> ScoredPairs:
         """Scores of all partners; ``project`` multiplies the states of some entities by a weight."""
         queries, past = partners.queries, partners.past
-        met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
+        met = partners.timeline.derive(count, meetings_of, gap, self.time.dtype)
         g = self.add_events(met, partners)  # (Z, G)
         of_pair = statistics(met, past, partners.t) @ self.meeting + g @ self.pair  # (Z, H)
         window = partners.window.index_select(0, past.row)
@@ -123,8 +125,9 @@ class PairScorer(nn.Module):
         x = x.index_add(0, place, same @ self.same)
         weights = partners.look_up(self.weights, queries.r.index_select(0, row))
         k = product.sum(1).index_add(0, place, (same * weights).sum(1))
-        y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
-        pairs = ScoredPairs(query, past.o.index_select(0, z), k + y @ self.out + self.bias, y, begin)
+        y = dropout(gelu(self.norm(x * self.signs)), self.settings.dropout, generator)  # (K, P, H)
+        value = k + (y @ self.out)[..., 0] + self.bias
+        pairs = ScoredPairs(query, past.o.index_select(0, z), value, y, begin)
         again: ScoredPairs = self.second(pairs, partners, gap, generator)
         return again
 
@@ -145,7 +148,7 @@ class PairScorer(nn.Module):
 
     def terms(self, partners: Partners, gap: float) -> Terms:
         """What each of the last events of a pair adds to K, exactly (docs/maths.md, row M59)."""
-        met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
+        met = partners.timeline.derive(count, meetings_of, gap, self.time.dtype)
         at, vectors = self.events(met, partners)
         query, z, _ = partners.pairs()  # (P,), (P,)
         asked = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (P, G)
@@ -157,7 +160,7 @@ class PairScorer(nn.Module):
     def same_facts(self, partners: Partners, begin: Tensor, gap: float) -> tuple[Tensor, Tensor, Tensor]:
         """Of the pairs whose (s, r, o) happened before: where they stand, their query, and their statistics."""
         queries, windows = partners.queries, partners.windows
-        facts = partners.timeline.derive(count, occurrences_of, gap, self.out.dtype)
+        facts = partners.timeline.derive(count, occurrences_of, gap, self.time.dtype)
         known = windows.known.index_select(0, queries.window)
         past = past_of(facts.occurrences, queries.s * facts.occurrences.num_labels + queries.r, known)
         u = partners.of.index_select(0, past.row)
@@ -195,9 +198,9 @@ class SecondLook(nn.Module):
         self.settings = settings
         self.hidden = draw_table(generator, width, width, std=width**-0.5)
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
-        self.out = draw_table(generator, width, std=0.01)
+        self.out = draw_table(generator, settings.members, width, 1, std=0.01)
         self.project = draw_table(generator, width, 3 * width, std=width**-0.5)
-        self.compared = nn.Parameter(torch.zeros(width))
+        self.compared = nn.Parameter(torch.zeros(settings.members, width, 1))
         if settings.activity:
             self.uses = draw_table(generator, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)
 
@@ -205,11 +208,11 @@ class SecondLook(nn.Module):
         self, pairs: ScoredPairs, partners: Partners, gap: float, generator: torch.Generator | None
     ) -> ScoredPairs:
         """The same pairs, value and state of the best of each query changed."""
-        if not len(pairs.value):
+        if not len(pairs.query):
             return pairs
-        best, meant = best_of(pairs.value.detach(), pairs.query, pairs.begin, self.settings.best)  # (B, C)
+        best, meant = best_of(pairs.value.detach().mean(0), pairs.query, pairs.begin, self.settings.best)  # (B, C)
         place = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0])  # (Q,)
-        y = pairs.state.index_select(0, place)
+        y = pairs.state.index_select(1, place)  # (K, Q, H)
         x = y @ self.hidden
         if self.settings.activity:
             queries, query = partners.queries, pairs.query.index_select(0, place)
@@ -217,18 +220,21 @@ class SecondLook(nn.Module):
             o = pairs.o.index_select(0, place)
             x = x + activity_of(partners, gap, x.dtype).events_with(window, o, partners.inverse(r)) @ self.uses
         y = y + dropout(gelu(self.norms[0](x)), self.settings.dropout, generator)
-        change = y @ self.out
+        change = (y @ self.out)[..., 0]  # (K, Q)
         if self.settings.compete:
             change = change + self.compare(y, meant)
-        value, state = pairs.value.index_add(0, place, change), pairs.state.index_copy(0, place, y)
+        value, state = pairs.value.index_add(1, place, change), pairs.state.index_copy(1, place, y)
         return ScoredPairs(pairs.query, pairs.o, value, state, pairs.begin)
 
     def compare(self, y: Tensor, meant: Tensor) -> Tensor:
-        """(Q,) from the attention of each candidate to the others of its query; ``meant`` (B, C) is where y stands."""
+        """(K, Q) from the attention of each candidate to the others of its query; ``meant`` (B, C) is where y stands."""
         at = meant.flatten().nonzero()[:, 0]
-        x = self.norms[1](y) @ self.project  # (Q, 3H)
-        x = x.new_zeros(meant.numel(), x.shape[1]).index_copy(0, at, x).view(*meant.shape, 3, self.HEADS, -1)
-        q, k, v = x.permute(2, 0, 3, 1, 4).unbind()  # (B, heads, C, ..) each
+        x = self.norms[1](y) @ self.project  # (K, Q, 3H)
+        x = x.new_zeros(len(x), meant.numel(), x.shape[2]).index_copy(1, at, x)
+        x = x.view(-1, meant.shape[1], 3, self.HEADS, y.shape[2] // self.HEADS)  # (K B, C, 3, heads, ..)
+        q, k, v = x.permute(2, 0, 3, 1, 4).unbind()  # (K B, heads, C, ..) each
         mask = meant[:, None, None] | ~meant.any(1)[:, None, None, None]  # a query may have no candidate
-        mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2).flatten(0, 1)
-        return gelu(mixed.index_select(0, at)) @ self.compared
+        mask = mask.repeat(len(y), 1, 1, 1)
+        mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
+        mixed = mixed.reshape(len(y), meant.numel(), -1).index_select(1, at)
+        return (gelu(mixed) @ self.compared)[..., 0]

@@ -65,8 +65,8 @@ class Paths(nn.Module):
     ) -> list[Scored]:
         """Scores of what each further step reaches."""
         number = len(partners.queries)
-        state = pairs.state
-        query, o, value, begin = pairs.query, pairs.o, pairs.value, pairs.begin
+        state = pairs.state.mean(0)
+        query, o, value, begin = pairs.query, pairs.o, pairs.value.mean(0), pairs.begin
         scored: list[Scored] = []
         for i, step in enumerate(self.steps):
             best, there = best_of(value.detach(), query, begin, self.settings.nodes[i])

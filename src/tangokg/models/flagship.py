@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import log
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from tangokg.decode.losses import filtered_cross_entropy, other_answers
@@ -39,6 +40,8 @@ class FlagshipSettings(TangoSettings):
     subject: bool = True  # whether a query attends to the last events of its subject
     activity: bool = True  # whether the scorers know how active subject and candidates were
     compete: bool = True  # whether the best partners of a query are compared with one another
+    members: int = 1  # pair scorers that share all weights but their last; their shares are averaged
+    copies: int = 1
     hops: int = 1  # steps along paths beyond the partners, at most 2
     pair_dropout: float = 0.25  # in the heads of the history
     smoothing: float = 0.1  # of the labels
@@ -64,7 +67,7 @@ class FlagshipSettings(TangoSettings):
 
     def pair_settings(self) -> PairSettings:
         half = self.width // 2
-        return PairSettings(self.width, half, self.stream, half, self.compete, self.pair_dropout, self.activity)
+        return PairSettings(self.width, half, self.stream, half, self.compete, self.pair_dropout, self.activity, self.members)
 
     def path_settings(self) -> PathSettings:
         width = self.width
@@ -100,6 +103,10 @@ class Flagship(Tango):
         self.pairs = PairScorer(settings.pair_settings(), dim, labels, generator) if settings.pairs else None
         use_paths = settings.pairs and settings.hops > 0
         self.paths = Paths(settings.path_settings(), dim, width, labels, generator) if use_paths else None
+        self.others = nn.ModuleList()
+        for _ in range(settings.copies - 1):
+            more = PairScorer(settings.pair_settings(), dim, labels, generator)
+            self.others.append(nn.ModuleList([more, Paths(settings.path_settings(), dim, width, labels, generator)]))
         self.subject = None
         if settings.subject:
             self.subject = SubjectStream(dim, width // 2, width, labels, settings.dropout, generator)
@@ -111,8 +118,8 @@ class Flagship(Tango):
 
     def branches(
         self, encoded: Encoded, queries: Queries, generator: torch.Generator | None
-    ) -> tuple[Tensor, list[Scored]]:
-        """Scores (B, N) of the states, and what each head says of some candidates."""
+    ) -> tuple[Tensor, list[list[Scored]]]:
+        """Scores (B, N) of the states, and of each member what its heads say of some candidates."""
         gap = float(self.gap)
         partners = find_partners(encoded.timeline, encoded.windows, queries)
         rows, states = encoded.candidates.take(queries.window, queries.s)
@@ -120,13 +127,14 @@ class Flagship(Tango):
             rows = rows + self.subject(partners, rows, states.base, gap, generator)
         query = self.decoder(rows, encoded.relations, queries.r, generator)
         scores = states.scores(query, queries)
-        heads: list[Scored] = []
-        if self.pairs is not None:
-            pairs = self.pairs(partners, states.project, gap, generator)
-            heads.append((pairs.query, pairs.o, pairs.value))
-            if self.paths is not None:
-                heads += self.paths(partners, pairs, states.project, gap, generator)
-        return scores, heads
+        if self.pairs is None:
+            return scores, [[]]
+        members = []
+        for scorer, paths in [(self.pairs, self.paths), *self.others]:
+            pairs = scorer(partners, states.project, gap, generator)
+            reached = [] if paths is None else paths(partners, pairs, states.project, gap, generator)
+            members += [[(pairs.query, pairs.o, value), *reached] for value in pairs.value]
+        return scores, members
 
     def terms(self, encoded: Encoded, queries: Queries) -> Terms | None:
         if self.pairs is None:
@@ -143,13 +151,23 @@ class Flagship(Tango):
         return scores
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
-        return self.mix(*self.branches(encoded, queries, None))
+        scores, members = self.branches(encoded, queries, None)
+        if len(members) == 1:
+            return self.mix(scores, members[0])
+        total = self.mix(scores, members[0]).log_softmax(1)
+        for heads in members[1:]:
+            total = torch.logaddexp(total, self.mix(scores, heads).log_softmax(1))
+        return total - log(len(members))
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
         encoded = self.encode(timeline, windows, generator)
-        scores, heads = self.branches(encoded, queries, generator)
+        scores, members = self.branches(encoded, queries, generator)
         left_out = other_answers(timeline, windows, queries)
-        loss = filtered_cross_entropy(self.mix(scores, heads), queries.answer, left_out, self.settings.smoothing)
-        if self.settings.auxiliary and heads:
+        losses = [
+            filtered_cross_entropy(self.mix(scores, heads), queries.answer, left_out, self.settings.smoothing)
+            for heads in members
+        ]
+        loss = torch.stack(losses).mean()
+        if self.settings.auxiliary and self.pairs is not None:
             loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, queries.answer, left_out)
         return loss
