@@ -315,9 +315,10 @@ def replace_times(dataset: tk.Dataset) -> tk.Dataset:
 
 @pytest.mark.parametrize("missing", [float("nan"), pd.NaT])
 def test_a_missing_time_is_refused(missing: Any) -> None:
+    forecaster = make_forecaster("recurrence", dated(make_dataset(1)))
     for key in ("at", "by"):
         with pytest.raises(TangoError):
-            make_forecaster("recurrence").forecast("e1", "r1", **{key: missing})
+            forecaster.forecast("e1", "r1", **{key: missing})
 
 
 def test_facts_that_were_trained_on_are_told(caplog: pytest.LogCaptureFixture) -> None:

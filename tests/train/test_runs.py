@@ -232,5 +232,5 @@ def test_a_run_of_the_earlier_default_model_is_refused_with_the_reason(run: RunF
     path = run.path / "config.toml"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("width = ")]
     path.write_text("\n".join(lines).replace('model = "tango-distmult"', 'model = "tango"') + "\n")
-    with pytest.raises(RunError, match="the model 'tango' of a version before"):
+    with pytest.raises(RunError, match="the model 'tango' of an earlier version"):
         run.config()

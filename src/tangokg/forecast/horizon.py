@@ -73,7 +73,7 @@ def tell_gaps(facts: Dated, steps: Sequence[float]) -> str:
         return ""
     unit = facts.clock.unit
     text = (
-        f"{share:.0%} of the last {unit}s hold facts: the chances of a {unit} are for one that does. "
+        f"{share:.0%} of the last {unit}s hold facts. The chance of a {unit} is the chance if it holds facts. "
         f"--by (in Python by=) asks for at least one time until a {unit}, whether it holds facts or not."
     )
     logger.warning(text)

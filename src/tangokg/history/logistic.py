@@ -74,7 +74,7 @@ def fit_logistic(
 ) -> Logistic:
     """Maximum likelihood with a ridge from features (M, F) and ``y`` (M,) of 0 and 1, with ``label`` for each label.
 
-    ``toward`` are weights of some features that make a logit already: the others are drawn to 0, these to themselves.
+    ``toward`` are weights of some features that already make a logit: these are drawn to them, all others to 0.
     """
     if not len(x):
         return empty_logistic(x.shape[1])

@@ -170,9 +170,9 @@ class RunFolder:
         if not path.exists():
             raise RunError(f"{self.path}: no run is here (no config.toml). Make one with `tango train DATA --out RUN`.")
         tables = self._tables()
-        if tables.get("model") == "tango" and "width" not in tables.get("settings", {}):
+        if tables.get("model") == "tango" and "heads" not in tables.get("settings", {}):
             raise RunError(
-                f"{self.path}: this run holds the model 'tango' of a version before the history of pairs. "
+                f"{self.path}: this run holds the model 'tango' of an earlier version, which has other parts. "
                 f"Read it with that version, or train again."
             )
         return make_config(tables=tables, where=str(path))
