@@ -6,7 +6,7 @@ BIN := .venv/Scripts
 endif
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q --no-warn-script-location
 
-.PHONY: demo test test-all lint unit install clean
+.PHONY: demo test test-all lint unit install reproduce bench clean
 demo: .venv/installed
 	$(BIN)/tango demo
 	@echo 'tango is in $(BIN): activate it with `source $(BIN)/activate`'
@@ -24,6 +24,15 @@ lint: .venv/installed-dev
 
 unit: .venv/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+
+# All tables and figures of the documentation from the stored results; RUN="paper-tucker/ICEWS14s --out again" makes runs first.
+reproduce: .venv/installed
+	$(if $(RUN),$(BIN)/python -m experiments run $(RUN))
+	$(BIN)/python -m experiments tables
+
+BENCH ?= step
+bench: .venv/installed
+	$(BIN)/python -m experiments bench $(BENCH)
 
 install: .venv/installed
 	@echo 'tangokg is installed in .venv. Next:'

@@ -11,7 +11,7 @@ Reading:     read_events, Quadruples, Dataset
 Training:    fit, load, Forecaster; tune searches settings
 Measuring:   Forecaster.evaluate, Metrics; compare sets models side by side
 Figures:     plot draws metrics, horizons, comparisons, calibrations, training and searches
-Errors:      TangoError is the base of all; logging.getLogger("tangokg") hears of epochs and far questions
+Errors:      TangoError is the base of all; logging.getLogger("tangokg") receives epochs and warnings
 
 Forecast, Metrics, Calibration, Quadruples and Dataset have to_pandas() and show themselves in notebooks.
 """

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from tangokg.errors import ConfigError, nearest, offer
 
 S = TypeVar("S")
-TABLES = ("settings", "train")  # of a config, whose keys are known without them
+TABLES = ("settings", "train")  # of a config; a key may be given without its table
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -45,7 +45,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     for option in options:
         if option is type(None) and (value is None or value == "none"):
             return None
-        if get_origin(option) is Mapping and isinstance(value, Mapping):  # a table, checked by those who hold it
+        if get_origin(option) is Mapping and isinstance(value, Mapping):  # a table, whose content its owner checks
             return dict(value)
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
             if abs(value) <= sys.float_info.max:  # neither infinite nor nan, nor a whole number beyond all floats
@@ -63,10 +63,10 @@ def parse_duration(value: str | float, where: str) -> float:
     """``90``, ``90s``, ``8m``, ``2h``, ``1d`` -> seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = f"{value:f}"
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).strip())
-    if found is None or float(found[1]) <= 0:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).strip())
+    if match is None or float(match[1]) <= 0:
         raise ConfigError(f"{where} {value!r}: expected a time such as 90s, 8m or 1h.")
-    return float(found[1]) * SECONDS[found[2]]
+    return float(match[1]) * SECONDS[match[2]]
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
@@ -89,7 +89,7 @@ def split_key(key: str) -> tuple[str, str, str]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; a file that is none is an error with its line."""
+    """The tables of a TOML file; invalid TOML is an error with its line."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

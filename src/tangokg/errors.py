@@ -38,7 +38,7 @@ class RunError(TangoError):
 
 
 class TrainingError(TangoError):
-    """Training that cannot go on: a loss that is not a number, too little memory, a missing device."""
+    """Training that cannot continue: a loss that became NaN, too little memory, a missing device."""
 
 
 class MemoryShort(TrainingError):
@@ -49,8 +49,8 @@ HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 
 
 def harmless(text: str) -> str:
-    """A text for a terminal: what steers one (escape sequences, turned writing) is written out, as ``\\x1b``."""
-    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """A text that is safe on a terminal: control characters, such as escapes, are written out, as ``\\x1b``."""
+    return HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def harmless_line(text: str) -> str:
@@ -102,7 +102,7 @@ def _name(kind: Any) -> str:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether a value is what a hint says: True is no number, and an empty text is no path."""
+    """Whether a value matches a type hint; True is not a number, and an empty text is not a path."""
     kinds = _kinds(hint)
     return not (Path in kinds and isinstance(value, str) and not value) and any(_is(value, kind) for kind in kinds)
 
@@ -135,7 +135,7 @@ def check_options(where: str, function: Callable[..., Any], options: Iterable[st
 
 
 def offer(names: Iterable[str]) -> str:
-    """`` Did you mean a, b?``, or nothing where there is nothing to offer."""
+    """`` Did you mean a, b?``, or "" without names."""
     listed = ", ".join(names)
     return f" Did you mean {listed}?" if listed else ""
 

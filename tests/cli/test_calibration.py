@@ -35,7 +35,7 @@ def test_calibration_is_measured_and_drawn(run: Path, tmp_path: Path, capsys: py
 @pytest.mark.parametrize("more", [["--by", "time"], ["--inductive"], ["--filter", "raw"], ["--horizon", "1-3"]])
 def test_calibration_does_not_go_with_ranks(more: list[str], run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(run), "--calibration", *more]) == 2
-    assert "asks all pairs that were active lately" in capsys.readouterr().err
+    assert "asks about all recently active pairs" in capsys.readouterr().err
 
 
 def test_a_fact_is_answered_with_its_chance(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,9 @@ from typer.main import get_command
 from cli_runs import SMALL, printed, run, write_events
 from tangokg.cli import main
 from tangokg.cli.app import app
-from tangokg.cli.hints import SMALL as SMALLER
-from tangokg.cli.options import ABOUT_MODEL, DEVICES, Filter, parse_device
+from tangokg.cli.evaluate import Filter
+from tangokg.cli.options import ABOUT_MODEL, DEVICES, parse_device
+from tangokg.cli.train import SMALL as SMALLER
 from tangokg.forecast import load
 from tangokg.models import MODELS
 from tangokg.rank import FILTERS, multi_step
@@ -165,7 +166,7 @@ PAPER = ["--model", "tango-tucker"]  # of one size, whatever the data
 def test_smaller_settings_are_hinted_at_where_nothing_was_set(
     more: list[str], hinted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tangokg.cli.training.fit_shown", lambda *_, **__: sys.exit(3))
+    monkeypatch.setattr("tangokg.cli.train.fit_shown", lambda *_, **__: sys.exit(3))
     events = write_events(tmp_path / "events.csv")
     assert main(["train", str(events), "--out", str(tmp_path / "out"), *more]) == 3
     told = [line.strip() for line in capsys.readouterr().err.splitlines()]
@@ -174,8 +175,8 @@ def test_smaller_settings_are_hinted_at_where_nothing_was_set(
     assert (whole in told) == hinted
     assert make_config("tango", assignments=SMALLER).settings != make_config("tango").settings
     for facts, entities, small in ((10, 7, False), (10, 8, True), (61, 7, True)):
-        monkeypatch.setattr("tangokg.cli.hints.FEW_FACTS", facts)
-        monkeypatch.setattr("tangokg.cli.hints.FEW_ENTITIES", entities)
+        monkeypatch.setattr("tangokg.cli.train.FEW_FACTS", facts)
+        monkeypatch.setattr("tangokg.cli.train.FEW_ENTITIES", entities)
         assert main(["train", str(events), "--out", str(tmp_path / "out"), *more]) == 3
         assert ("faster and usually better" in capsys.readouterr().err) == (hinted and small)
 

@@ -14,7 +14,7 @@ from cli_runs import SMALL, printed, run, write_events
 from tangokg import forecast
 from tangokg.cli import main
 from tangokg.cli.app import app
-from tangokg.cli.entries import ALL, USUAL, make_plan
+from tangokg.forecast.comparing import ALL, USUAL, select_models
 from tangokg.models import MODELS
 from tangokg.train import Interrupted
 
@@ -119,11 +119,11 @@ def test_given_runs_stand_for_their_models(run: Path, tmp_path: Path, capsys: py
 
 
 def test_which_models_are_meant() -> None:
-    assert tuple(make_plan([], [], [], None, "auto").own) == USUAL
-    assert list(make_plan(["recurrence", ALL], [], [], None, "auto").own) == list(
+    assert tuple(select_models(None, [], [], None, "auto").own) == USUAL
+    assert list(select_models(["recurrence", ALL], [], [], None, "auto").own) == list(
         dict.fromkeys(["recurrence", *MODELS])
     )
-    own = make_plan(["frequency", "tango"], [], ["dim=8", "epochs=2", "settings.dropout=0.1"], None, "auto").own
+    own = select_models(["frequency", "tango"], [], ["dim=8", "epochs=2", "settings.dropout=0.1"], None, "auto").own
     assert own == {"frequency": ["epochs=2"], "tango": ["dim=8", "epochs=2", "settings.dropout=0.1"]}
 
 

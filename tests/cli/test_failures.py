@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tangokg.cli import main
-from tangokg.cli.options import parse_horizons
+from tangokg.cli.evaluate import parse_horizons
 from tangokg.errors import ConfigError, RunError
 from tangokg.train import RunFolder
 
@@ -101,7 +101,7 @@ def test_damaged_tables(content: str, message: str, tmp_path: Path, capsys: pyte
         (["--valid-from", "soon", "--test-from", "2024-01-07"], "is no date"),
         (["--resume", "--overwrite"], "give one of them"),
         (["--from", "nowhere"], "no run is here"),
-        (["--set", "learning_rate=1e30", "--set", "clip=0", "--set", "epochs=9"], "not a number"),
+        (["--set", "learning_rate=1e30", "--set", "clip=0", "--set", "epochs=9"], "the loss became NaN"),
     ],
 )
 def test_bad_settings(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +115,7 @@ def test_no_gpu_where_one_was_asked_for(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     events = write(tmp_path / "events.csv")
     words = ["train", str(events), "--out", str(tmp_path / "run"), *TINY, "--device", "cuda"]
-    assert "device 'cuda' was asked for and is not there" in refused(capsys, tmp_path, *words)
+    assert "device 'cuda' is not available here" in refused(capsys, tmp_path, *words)
 
 
 def test_too_little_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_a_failed_start_gives_the_overwritten_run_back(run: Path, capsys: pytest
     words = ["train", str(run.parent / "events.csv"), "--out", str(run), *TINY]
     assert "exists" in refused(capsys, run.parent, *words)
     failing = ["--set", "learning_rate=1e30", "--set", "clip=0", "--set", "epochs=9", "--overwrite"]
-    assert "not a number" in refused(capsys, run.parent, *words, *failing)
+    assert "the loss became NaN" in refused(capsys, run.parent, *words, *failing)
     assert main(["-q", *words, "--set", "epochs=1", "--overwrite"]) == 0
     assert RunFolder(run).config().model == "tango-distmult"
     assert {path.name for path in run.parent.iterdir()} == {"run", "events.csv"}
@@ -154,7 +154,7 @@ def test_a_run_that_another_process_made_in_between_is_not_deleted(run: Path, mo
         theirs.rename(run)
         raise RunError("exists")
 
-    monkeypatch.setattr("tangokg.forecast.fit", slower)
+    monkeypatch.setattr(RunFolder, "claim", slower)
     assert main(["-q", "train", str(run.parent / "events.csv"), "--out", str(run), *TINY]) == 2
     assert tree(run) == there
 
@@ -163,15 +163,15 @@ def test_a_run_that_another_process_made_in_between_is_not_deleted(run: Path, mo
 def test_a_kill_while_a_run_is_replaced_loses_neither(run: Path) -> None:
     before = tree(run)
     code = (
-        "import os, signal, sys; import tangokg.forecast as f; from tangokg.cli import main\n"
-        "f.fit = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal, sys; import tangokg.forecast.training as t; from tangokg.cli import main\n"
+        "t.train = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
         "main(sys.argv[1:])"
     )
     words = ["train", str(run.parent / "events.csv"), "--out", str(run), *TINY, "--overwrite"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=ENV, check=False)
     assert done.returncode == -signal.SIGKILL
     (aside,) = (path for path in run.parent.iterdir() if "replaced" in path.name)
-    assert f"waits in {aside} until" in done.stderr
+    assert f"kept in {aside} until" in done.stderr
     assert tree(aside) == before
 
 
@@ -203,7 +203,7 @@ def test_a_folder_that_is_no_run_is_not_overwritten(tmp_path: Path, capsys: pyte
         (["evaluate", "RUN", "--inductive"], "asks no query"),
         (["evaluate", "RUN", "--multi-step", "--horizon", "2"], "give one of them"),
         (["evaluate", "RUN", "--by", "time", "--plot", "a.gif"], "expected one of .png, .svg, .pdf"),
-        (["evaluate", "RUN", "--by", "time", "--plot", "nowhere/a.png"], "in a folder that is there"),
+        (["evaluate", "RUN", "--by", "time", "--plot", "nowhere/a.png"], "in an existing folder"),
         (["evaluate", "RUN", "--by", "relation", "--plot", "a.png"], "add --by time, or --horizon 1-8"),
         (["evaluate", "RUN", "--plot", "a.png"], "add --by time, or --horizon 1-8"),
         (["evaluate", "RUN", "--device", "mps"], "choose one of auto, cpu, cuda"),

@@ -168,7 +168,7 @@ def test_facts_kept_by_several_processes_at_once_all_stay(tmp_path: Path) -> Non
 def test_facts_are_not_kept_in_a_run_that_another_process_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tangokg.cli.keeping.WAIT", 0.0)
+    monkeypatch.setattr("tangokg.cli.forecast.WAIT", 0.0)
     events, run = write_events(tmp_path / "events.csv"), tmp_path / "run"
     assert main(["-q", "train", str(events), "--model", "recurrence", "--out", str(run)]) == 0
     later = tmp_path / "later.csv"

@@ -12,9 +12,9 @@ import pytest
 
 from cli_runs import run as run  # a fixture
 from tangokg.cli import main
-from tangokg.cli.fitting import Fitted, widths
-from tangokg.cli.output import Output, make_table
-from tangokg.cli.spreadsheets import without_formulas
+from tangokg.cli.output import Output
+from tangokg.cli.tables import Fitted, make_table, widths
+from tangokg.forecast.writing import without_formulas
 
 EVIL = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202egnp.exe [bold]x[/bold] [link=http://x]y[/link]"
 STEERING = ("\x1b", "\x07", "\x9b", "\u202e")
@@ -153,11 +153,6 @@ def test_the_widest_columns_give_way_first_and_none_below_its_longest_word() -> 
         ("data", "list"),
         ("doctor",),
         ("models",),
-        ("reproduce", "main"),
-        ("reproduce", "dynamics"),
-        ("reproduce", "differences"),
-        ("reproduce", "--list"),
-        ("bench", "--list"),
     ],
     ids=" ".join,
 )

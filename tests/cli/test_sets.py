@@ -14,7 +14,8 @@ from cli_runs import printed, run, write_events
 from tangokg.cli import main
 from tangokg.cli.app import app
 from tangokg.cli.demo import demo_config, run_demo
-from tangokg.cli.output import Output, bar, sparkline
+from tangokg.cli.output import Output
+from tangokg.cli.tables import bar, sparkline
 from tangokg.quads import KNOWN, find
 from tangokg.quads.world import make_world
 from tangokg.train import make_config
@@ -142,7 +143,7 @@ def test_a_demo_says_how_to_replace_the_run_that_is_there(tmp_path: Path, capsys
 def test_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys, "doctor")
     assert {"torch", "pyarrow", "lightning"} <= set(found["versions"])
-    assert set(found["extras"]) == {"tune", "dev"}  # serve has no code yet
+    assert set(found["extras"]) == {"serve", "tune", "dev"}
     assert set(found["known sets"]) == set(KNOWN)
     assert main(["doctor"]) == 0
     assert "torchdiffeq" in capsys.readouterr().out
@@ -155,7 +156,10 @@ def test_doctor_offers_only_packages_that_exist(
     lines = ["torch>=2", "optuna<5,>=4; extra == 'tune'", "fastapi; extra == 'serve'"]
     monkeypatch.setattr("tangokg.cli.doctor.metadata.requires", lambda _: lines)
     monkeypatch.setattr("tangokg.cli.doctor._installed", lambda name: None)
-    assert printed(capsys, "doctor")["extras"] == {"tune": "missing: pip install 'optuna<5,>=4'"}
+    assert printed(capsys, "doctor")["extras"] == {
+        "tune": "missing: pip install 'optuna<5,>=4'",
+        "serve": "missing: pip install fastapi",
+    }
 
 
 def test_bars_and_sparklines() -> None:

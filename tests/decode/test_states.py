@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 
 from conftest import N, all_queries, equal, make_timeline
 from tangokg.decode import States
-from tangokg.decode.states import ALIGNED, STATE_BYTES, _Layout, take_rows
+from tangokg.decode import states as module
+from tangokg.decode.states import ALIGNED, STATE_BYTES, take_rows, worth_writing_out
 from tangokg.snapshots.blocks import build_block
 from tangokg.snapshots.windows import Queries, windows_at
 
@@ -19,7 +20,7 @@ from tangokg.snapshots.windows import Queries, windows_at
 @pytest.fixture(autouse=True, params=[1, 3, 0, 2], ids=["one window", "three windows", "by columns", "two, aligned"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All ways to the same scores: states of one or more windows written out, or columns replaced; sizes choose."""
-    monkeypatch.setattr(_Layout, "by_window", lambda layout, base: request.param > 0)
+    monkeypatch.setattr(module, "worth_writing_out", lambda *_: request.param > 0)
     monkeypatch.setitem(STATE_BYTES, "cpu", request.param * N * D * 8)
     monkeypatch.setitem(ALIGNED, "cpu", 8 if request.param == 2 else 1)
 
@@ -70,16 +71,13 @@ def test_scores_and_their_gradients(target: list[int]) -> None:
 
 
 @TARGETS
-def test_cross_entropy_with_sparse_logits_that_repeat(target: list[int]) -> None:
+def test_cross_entropy_and_its_gradients(target: list[int]) -> None:
     states, queries, leaves = make_states(target)
-    row = torch.arange(len(queries)).repeat(3)
-    column = torch.cat([queries.answer, queries.answer, (queries.answer + 1) % N])  # the first two add up
-    value = random(len(row), seed=5)
     logits = torch.einsum("bd,bnd->bn", leaves[2], dense(states)[queries.window])
-    expected = cross_entropy(logits.index_put((row, column), value, accumulate=True), queries.answer)
-    found = states.cross_entropy(leaves[2], queries, (row, column, value))
+    expected = cross_entropy(logits, queries.answer)
+    found = states.cross_entropy(leaves[2], queries)
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)
-    same_gradients(found * 3, expected * 3, (*leaves, value))
+    same_gradients(found * 3, expected * 3, leaves)
 
 
 def test_cross_entropy_survives_logits_beyond_the_range_of_exp() -> None:
@@ -152,7 +150,6 @@ def test_a_touched_row_hides_its_embedding() -> None:
 def test_many_touched_entities_are_worth_writing_states_out(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # the real choice
     states, queries, _ = make_states([4, 7, 2])
-    layout = states._layout(queries)
-    many = replace(layout, parts=[replace(part, rows=slice(0, rows)) for part in layout.parts])
-    assert many.by_window(states.base) == (rows > 0)
-    assert replace(many, room=2**30).by_window(states.base)  # of which a GPU has plenty
+    many = [replace(part, rows=slice(0, rows)) for part in states._layout(queries).parts]
+    assert worth_writing_out(many, states.base, 0) == (rows > 0)
+    assert worth_writing_out(many, states.base, 2**30)  # of which a GPU has plenty

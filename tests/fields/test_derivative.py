@@ -1,8 +1,9 @@
-"""The field of one interval: its formula edge by edge, its masks, and that it stays as it was bound."""
+"""The field of one interval: its formula edge by edge, its masks, that it stays as it was bound, and its fast forms."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,13 +11,13 @@ from torch import Tensor
 
 from conftest import N, R, equal, make_timeline
 from tangokg.fields import Derivative, TangoField
-from tangokg.fields.fused import FusedField
-from tangokg.fields.records import Recorded, Tape, evaluate_with_gradient
+from tangokg.fields.fast import FastField, Fused, Gathered
+from tangokg.fields.fast.recorded import Tape
 from tangokg.masks import dropout_mask
 from tangokg.snapshots.blocks import build_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import windows_at
-from tangokg.solve import TABLEAUS, Method, solve
+from tangokg.solve import GRADIENTS, TABLEAUS, Method, solve
 from tangokg.solve.integrate import integrate
 
 D, J, DT, UNIT = 5, 4, 3.0, 0.1
@@ -26,9 +27,16 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+Form = Callable[[TangoField], TangoField]
+FAST: dict[str, Form] = {"gathered": Gathered.of, "fused": Fused.of}
+READ: dict[str, Form] = {"read": lambda field: field}
+each_form = pytest.mark.parametrize("form", [*READ.values(), *FAST.values()], ids=[*READ, *FAST])
+each_fast_form = pytest.mark.parametrize("form", FAST.values(), ids=FAST)
+
+
 def one_interval(
-    derivative: Derivative, timeline: Timeline, masks: torch.Generator | None = None
-) -> tuple[TangoField | FusedField, Tensor, Tensor]:
+    derivative: Derivative, timeline: Timeline, form: Form, masks: torch.Generator | None = None
+) -> tuple[TangoField, Tensor, Tensor]:
     """The field of snapshot J for one window of length DT, relation states, and the entity of each row but the last."""
     windows = windows_at(timeline, torch.tensor([J + 1]))
     windows.t.fill_(float(timeline.t[J]) + DT)
@@ -36,13 +44,7 @@ def one_interval(
     interval = block.intervals[0]
     h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7))
     (drawn,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, masks), [interval])
-    return derivative.bind(interval, h_rel, UNIT, drawn), h_rel, block.entity[interval.rows]
-
-
-@pytest.fixture(autouse=True, params=[False, True], ids=["autograd", "fused"])
-def both_fields(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every law holds for the field that autograd differentiates and for the one with its gradient written out."""
-    monkeypatch.setattr(Derivative, "fused", request.param)
+    return form(derivative.bind(interval, h_rel, UNIT, drawn)), h_rel, block.entity[interval.rows]
 
 
 def by_hand(derivative: Derivative, timeline: Timeline, h: Tensor, h_rel: Tensor) -> Tensor:
@@ -64,13 +66,14 @@ def by_hand(derivative: Derivative, timeline: Timeline, h: Tensor, h_rel: Tensor
     return (state if derivative.identity else state - h) + derivative.w * torch.stack(rows)
 
 
+@each_form
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("w", [0.0, 0.7])
 @pytest.mark.parametrize("identity", [True, False])
-def test_the_formula_edge_by_edge(layers: int, w: float, identity: bool) -> None:
+def test_the_formula_edge_by_edge(layers: int, w: float, identity: bool, form: Form) -> None:
     derivative = Derivative(D, layers, w, 0.0, identity, generator(layers)).double()
     timeline = make_timeline(1)
-    field, h_rel, entity = one_interval(derivative, timeline)
+    field, h_rel, entity = one_interval(derivative, timeline, form)
     h = torch.randn(N, D, dtype=torch.float64, generator=generator(2))
     isolated = torch.ones(1, D, dtype=torch.float64)
     dz = field(0.0, torch.cat([h[entity], isolated]))
@@ -82,10 +85,11 @@ def test_the_formula_edge_by_edge(layers: int, w: float, identity: bool) -> None
     assert equal(expected[untouched], h[untouched] * DT * UNIT * identity)
 
 
-def test_masks_are_drawn_once_and_fall_on_the_messages_alone() -> None:
+@each_form
+def test_masks_are_drawn_once_and_fall_on_the_messages_alone(form: Form) -> None:
     derivative = Derivative(D, 1, 0.0, 0.5, True, generator()).double()
-    plain, _, entity = one_interval(derivative, make_timeline())
-    masked, _, _ = one_interval(derivative, make_timeline(), generator(3))
+    plain, _, entity = one_interval(derivative, make_timeline(), form)
+    masked, _, _ = one_interval(derivative, make_timeline(), form, generator(3))
     z = torch.randn(len(entity) + 1, D, dtype=torch.float64, generator=generator(4))
     assert torch.equal(masked(0.0, z), masked(0.5, z))
     objects = plain.graph.num_objects
@@ -95,9 +99,10 @@ def test_masks_are_drawn_once_and_fall_on_the_messages_alone() -> None:
     assert (update * (mask == 0)).abs().max() > 1e-3  # something was there to drop
 
 
-def test_rebinding_keeps_the_graph_and_replaces_every_tensor() -> None:
+@each_form
+def test_rebinding_keeps_the_graph_and_replaces_every_tensor(form: Form) -> None:
     derivative = Derivative(D, 2, 1.0, 0.0, True, generator()).double()
-    field, _, entity = one_interval(derivative, make_timeline())
+    field, _, entity = one_interval(derivative, make_timeline(), form)
     other = field.rebind(tuple(2 * tensor.detach() for tensor in field.tensors()))
     assert other.graph is field.graph
     assert all(torch.equal(b, 2 * a) for a, b in zip(field.tensors(), other.tensors(), strict=True))
@@ -115,34 +120,34 @@ def test_first_values_are_the_papers() -> None:
         assert torch.equal(a, b), f"{name} comes from the generator"
 
 
-@pytest.mark.parametrize("layers", [1, 3])
+@each_fast_form
+@pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("w", [0.0, 0.7])
 @pytest.mark.parametrize("identity", [True, False])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_the_gradient_of_every_input_is_that_of_autograd(
-    layers: int, w: float, identity: bool, dropout: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fast_form_is_the_readable_one(layers: int, w: float, identity: bool, dropout: float, form: Form) -> None:
+    """In value, and in the gradient of every input, which autograd takes of the readable form."""
     derivative = Derivative(D, layers, w, dropout, identity, generator(layers)).double()
     timeline = make_timeline(1)
     interval = build_block(timeline, windows_at(timeline, torch.tensor([J + 1, 2])), 1).intervals[0]
     z = torch.randn(interval.num_rows, D, dtype=torch.float64, generator=generator(2), requires_grad=True)
     h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7), requires_grad=True)
     (masks,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, generator(3)), [interval])
-    written = evaluate_with_gradient(derivative.bind(interval, h_rel, UNIT, masks), z)
-    monkeypatch.setattr(Derivative, "fused", False)
-    plain = derivative.bind(interval, h_rel, UNIT, masks)(0.0, z)  # differentiated by autograd
+    field = derivative.bind(interval, h_rel, UNIT, masks)
+    written, plain = form(field)(0.0, z), field(0.0, z)
+    assert equal(written, plain)
     look = torch.randn(z.shape, dtype=torch.float64, generator=generator(4))
     leaves = {"z": z, "relations": h_rel, **dict(derivative.named_parameters())}
-    given = {"materialize_grads": True, "allow_unused": True}
-    found, expected = (torch.autograd.grad(dz, tuple(leaves.values()), look, **given) for dz in (written, plain))
+    found, expected = (torch.autograd.grad(dz, tuple(leaves.values()), look) for dz in (written, plain))
     for name, a, b in zip(leaves, found, expected, strict=True):
         assert equal(a, b), name
         assert b.abs().max() > 0 or (name == "w_trans" and not w), name
 
 
+@each_fast_form
 @pytest.mark.parametrize("solver", TABLEAUS)
 @pytest.mark.parametrize("steps", [1, 3])
-def test_recorded_steps_have_the_gradient_of_autograd(solver: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_a_fast_form_have_the_gradient_of_autograd(solver: str, steps: int, form: Form) -> None:
     derivative = Derivative(D, 2, 0.7, 0.5, True, generator()).double()
     timeline = make_timeline(1)
     interval = build_block(timeline, windows_at(timeline, torch.tensor([J + 1, 2])), 1).intervals[0]
@@ -150,10 +155,8 @@ def test_recorded_steps_have_the_gradient_of_autograd(solver: str, steps: int, m
     h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7), requires_grad=True)
     (masks,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, generator(3)), [interval])
     field = derivative.bind(interval, h_rel, UNIT, masks)
-    monkeypatch.setattr(Derivative, "fused", False)
-    plain = derivative.bind(interval, h_rel, UNIT, masks)
-    found = solve(field, z, 0.0, 1.0, Method(solver, steps=steps))
-    expected = integrate(plain, z, 0.0, 1.0, tableau=TABLEAUS[solver], steps=steps)
+    found = solve(form(field), z, 0.0, 1.0, Method(solver, steps=steps))
+    expected = integrate(field, z, 0.0, 1.0, tableau=TABLEAUS[solver], steps=steps)
     assert equal(found, expected)
     leaves, look = (z, h_rel, *derivative.parameters()), torch.randn(z.shape, dtype=z.dtype, generator=generator(4))
     for a, b in zip(*(torch.autograd.grad(end, leaves, look) for end in (found, expected)), strict=True):
@@ -161,19 +164,34 @@ def test_recorded_steps_have_the_gradient_of_autograd(solver: str, steps: int, m
         assert b.abs().max() > 0
 
 
-def test_without_a_gradient_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_fast_form
+@pytest.mark.parametrize("gradient", GRADIENTS)
+def test_every_gradient_is_that_of_the_readable_form(gradient: str, form: Form) -> None:
     derivative = Derivative(D, 2, 0.7, 0.0, True, generator()).double()
-    field, _, entity = one_interval(derivative, make_timeline())
-    alive = []
-    made = Recorded.tape
+    field, h_rel, entity = one_interval(derivative, make_timeline(1), READ["read"])
+    z = torch.randn(len(entity) + 1, D, dtype=torch.float64, generator=generator(2), requires_grad=True)
+    look = torch.randn(z.shape, dtype=z.dtype, generator=generator(4))
+    leaves, method = (z, h_rel.requires_grad_(), *derivative.parameters()), Method(gradient=gradient, steps=3, nodes=4)
+    ends = [solve(one, z, 0.0, 1.0, method) for one in (form(field), field)]
+    for a, b in zip(*(torch.autograd.grad(end, leaves, look) for end in ends), strict=True):
+        assert equal(a, b)
+        assert b.abs().max() > 0
 
-    def tape(self: Recorded, z: Tensor) -> Tape:
+
+@each_fast_form
+def test_without_a_gradient_nothing_is_recorded(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    derivative = Derivative(D, 2, 0.7, 0.0, True, generator()).double()
+    field, _, entity = one_interval(derivative, make_timeline(), form)
+    alive = []
+    made = FastField.tape
+
+    def tape(self: FastField, z: Tensor) -> Tape:
         room = made(self, z)
         alive.append(weakref.ref(room))
         assert sum(one() is not None for one in alive) == 1
         return room
 
-    monkeypatch.setattr(Recorded, "tape", tape)
+    monkeypatch.setattr(FastField, "tape", tape)
     with torch.no_grad():
         solve(field, torch.ones(len(entity) + 1, D, dtype=torch.float64), 0.0, 1.0, Method(steps=3))
     assert len(alive) == 12

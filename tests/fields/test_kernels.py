@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tangokg.fields import steps
+from tangokg.fields.fast import pieces
 from tangokg.snapshots.rows import Edges
 
-KERNELS = vars(steps)["kernels"]  # None without Triton
+KERNELS = vars(pieces)["kernels"]  # None without Triton
 DIM = 130  # more than a tile is wide
 INTERPRETED = bool(os.environ.get("TRITON_INTERPRET")) and KERNELS is not None
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def kernels_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "serves", lambda tensor: tensor.dtype == torch.float32)
+    monkeypatch.setattr(pieces, "serves", lambda tensor: tensor.dtype == torch.float32)
 
 
 def random(*shape: int, seed: int) -> Tensor:
@@ -52,8 +52,8 @@ def test_sums_over_edges_in_every_role(count: int, roles: tuple[str, str, str]) 
     sizes = {"s": 7, "r": 3, "o": 11}
     edges, (x, y, to) = make_edges(count, sizes), roles
     a, b, out = (random(sizes[name], DIM, seed=i) for i, name in enumerate(roles))
-    expected = steps.add_products(out.clone(), (x, a), (y, b), to, edges)
-    assert near(steps.add_products(out.float(), (x, a.float()), (y, b.float()), to, edges), expected)
+    expected = pieces.add_products(out.clone(), (x, a), (y, b), to, edges)
+    assert near(pieces.add_products(out.float(), (x, a.float()), (y, b.float()), to, edges), expected)
 
 
 def test_sums_over_the_edges_of_several_tables() -> None:
@@ -62,10 +62,12 @@ def test_sums_over_the_edges_of_several_tables() -> None:
     a, b = random(4, 9, DIM, seed=0), random(4, 12, DIM, seed=1)
     expected = out.clone()
     for x, y in zip(a, b, strict=True):
-        steps.add_products(expected, ("s", x[:7]), ("o", y[1:]), "r", edges)
-    plain = steps.add_products(out.clone(), ("s", a[:, :7]), ("o", b[:, 1:]), "r", edges)
+        pieces.add_products(expected, ("s", x[:7]), ("o", y[1:]), "r", edges)
+    plain = pieces.add_products(out.clone(), ("s", a[:, :7]), ("o", b[:, 1:]), "r", edges)
     assert near(plain, expected)
-    assert near(steps.add_products(out.float(), ("s", a.float()[:, :7]), ("o", b.float()[:, 1:]), "r", edges), expected)
+    assert near(
+        pieces.add_products(out.float(), ("s", a.float()[:, :7]), ("o", b.float()[:, 1:]), "r", edges), expected
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 11])
@@ -73,14 +75,14 @@ def test_weighted_sums(count: int) -> None:
     terms = [(0.3 * i - 1, random(9, DIM, seed=i)) for i in range(count)]
     expected = sum((weight * x for weight, x in terms), torch.zeros_like(terms[0][1]))
     for dtype in (torch.float64, torch.float32):
-        assert near(steps.weighted_sum([(weight, x.to(dtype)) for weight, x in terms]), expected)
+        assert near(pieces.weighted_sum([(weight, x.to(dtype)) for weight, x in terms]), expected)
 
 
 def make_field(w: float, identity: bool, masked: bool, objects: int, dtype: torch.dtype) -> Any:
     """What the pieces need of a field of three layers over 40 rows."""
-    mask = (random(objects, DIM, seed=13) > 0).to(dtype) * 2 if masked else None
+    masks = ((random(objects, DIM, seed=13) > 0).to(dtype) * 2 if masked else None,) * 3
     return SimpleNamespace(
-        weights=(0,) * 3, w=w, identity=identity, mask=lambda layer: mask, deltas=random(3, seed=10).to(dtype),
+        weights=(0,) * 3, w=w, identity=identity, masks=masks, deltas=random(3, seed=10).to(dtype),
         w_trans=random(DIM, seed=11).to(dtype), dt=random(40, 1, seed=12).to(dtype),
     )  # fmt: skip
 
@@ -94,14 +96,14 @@ def test_layers_forward_and_back(w: float, identity: bool, masked: bool, objects
         field = make_field(w, identity, masked, objects, dtype)
         z, grad, first, last = (random(n, DIM, seed=i).to(dtype) for i, n in enumerate((40, 40, objects, objects)))
         change = random(40 if w else 0, DIM, seed=4).to(dtype)
-        h = steps.advance(field, 1, z[:objects], first, torch.empty_like(first))
-        dz = steps.combine(field, z, h, last, change)
+        h = pieces.advance(field, 1, z[:objects], first, torch.empty_like(first))
+        dz = pieces.combine(field, z, h, last, change)
         back: Any = SimpleNamespace(deltas=random(3, seed=5).to(dtype), w_trans=random(DIM, seed=6).to(dtype))
         of_first, of_last, of_change = (torch.empty_like(x) for x in (first, last, change))
-        of_z = steps.part(field, grad, last, change, of_last, of_change, back)
+        of_z = pieces.part(field, grad, last, change, of_last, of_change, back)
         alone = of_z.clone()
         of_z[:objects] += random(objects, DIM, seed=7).to(dtype)  # from the layers between
-        steps.retreat(field, 1, grad, of_z, first, of_first, back)
+        pieces.retreat(field, 1, grad, of_z, first, of_first, back)
         return [h, first, dz, last, alone, of_last, of_change, of_first, back.deltas, back.w_trans]
 
     for a, b in zip(both_ways(torch.float32), both_ways(torch.float64), strict=True):

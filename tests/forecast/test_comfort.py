@@ -45,7 +45,7 @@ def test_the_api_shows_itself() -> None:
 
 def test_tune_is_a_function_whatever_was_imported_first() -> None:
     first = tk.tune
-    from tangokg.tune import Search
+    from tangokg.tune.work import Search
 
     assert Search is not None
     assert callable(first)

@@ -59,15 +59,15 @@ def share(forecaster: Forecaster, asked: str, one: Any, step: float, removed: se
     return float(forecaster.model.probabilities(scores)[0, o])
 
 
-@EVERY
+@pytest.mark.parametrize(("name", "more"), [*((name, {}) for name in MODELS), ("tango", {"runs": True})])
 @pytest.mark.parametrize("question", ASKED, ids=lambda question: "-".join(question))
 def test_a_fact_is_a_reason_by_what_the_model_loses_without_it(
-    name: str, question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    name: str, more: dict[str, Any], question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the facts within sight alone, where the model looks at no others, and from all of them otherwise."""
     monkeypatch.setattr(why, "WORTH", 1.0)
     monkeypatch.setattr(why, "EQUAL", 1e-12)
-    forecaster = make_forecaster(name)
+    forecaster = make_forecaster(name, **more)
     step = float(np.unique(forecaster.facts.t)[-2])
     found = forecaster.forecast(**question, at=step + 0.5, why=2, top=3)
     assert [answer.reasons is not None for answer in found.answers] == [True, True, False][: len(found.answers)]
@@ -187,7 +187,8 @@ def test_what_single_events_add_is_the_additive_part_exactly() -> None:
     queries = Queries(torch.zeros_like(s), s, r, s)
     with torch.no_grad():
         terms = model.terms(model.encode(timeline, windows), queries)
-        partners, scorer = find_partners(timeline, windows, queries), next(iter(model.heads))
+        partners = find_partners(timeline, windows, queries, float(model.gap))
+        scorer = next(iter(model.heads))
         assert isinstance(scorer, PairScorer)
         query, z, _ = partners.pairs()
         from tangokg.history.occurrences import meetings_of

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from conftest import dated, make_dataset, make_facts
-from tangokg.errors import ConfigError, RunError, TangoError
+from tangokg.errors import ConfigError, RunError, TangoError, TrainingError
 from tangokg.forecast import Forecaster, as_dataset, fit, load
 from tangokg.models import MODELS
 from tangokg.models.tango import TangoSettings
@@ -108,7 +108,7 @@ def test_settings_by_keyword_are_the_models_or_those_of_training() -> None:
     data = make_dataset(1)
     config = quick(data, layers=3, learning_rate=0.5, clip=0, seed=7).config
     assert config.settings == replace(
-        MODELS["tango"].settings, dim=4, width=32, hops=1, history=2, step_time=0.4, layers=3
+        MODELS["tango"].settings, dim=4, width=32, hops=1, runs=False, history=2, step_time=0.4, layers=3
     )
     own = {**MODELS["tango"].train, "epochs": 1}
     assert config.train == TrainSettings(**own, budget=-1, device="cpu", learning_rate=0.5, clip=0.0, batch_windows=2)
@@ -252,6 +252,36 @@ def test_a_folder_that_exists_is_replaced_only_when_asked(tmp_path: Path) -> Non
     with pytest.raises(RunError, match="not a run folder"):
         quick(make_dataset(1), out=tmp_path / "thesis", overwrite=True)
     assert (tmp_path / "thesis" / "text.txt").exists()
+
+
+def test_a_failed_start_leaves_the_disk_as_it_was(tmp_path: Path) -> None:
+    """Also from Python: the run to replace is back, an empty folder stays empty, and no folder is left behind."""
+    first = quick(make_dataset(1), out=tmp_path / "run")
+    (tmp_path / "empty").mkdir()
+    diverging: dict[str, Any] = {"learning_rate": 1e30, "clip": 0.0, "epochs": 9}
+    for out in ("run", "empty", "some/where/new"):
+        with pytest.raises(TrainingError, match="learning_rate"):
+            quick(make_dataset(1), out=tmp_path / out, overwrite=True, **diverging)
+    assert same_weights(load(tmp_path / "run"), first)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "empty"}
+    assert not any((tmp_path / "empty").iterdir())
+
+
+def test_a_run_that_cannot_be_saved_leaves_the_one_to_replace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = quick(make_dataset(1), out=tmp_path / "run")
+    second = quick(make_dataset(1), seed=1)
+
+    def full(*_: Any) -> None:
+        raise RunError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "save_model", full)
+        with pytest.raises(RunError, match="full"):
+            second.save(tmp_path / "run", overwrite=True)
+    assert same_weights(load(tmp_path / "run"), first)
+    second.save(tmp_path / "run", overwrite=True)
+    assert same_weights(load(tmp_path / "run"), second)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_small_world_is_learned_from_better_than_by_chance() -> None:

@@ -10,9 +10,10 @@ from torch.nn.functional import gelu, layer_norm
 from conftest import N, R, equal, make_timeline
 from history.test_history import GAP, ORDERS, Event, events_before, group, partners_at
 from tangokg.history.occurrences import past_of
-from tangokg.history.pairs import PairScorer, PairSettings, ScoredPairs, best_of
+from tangokg.history.pairs import PairScorer
 from tangokg.history.partners import Partners
 from tangokg.history.paths import Paths, PathSettings, Step
+from tangokg.history.second import PairSettings, ScoredPairs, best_of
 from tangokg.history.statistics import NUM_STATISTICS, count, statistics, time_code
 from tangokg.history.subjects import HEADS, SubjectStream
 from tangokg.snapshots.timeline import Timeline
@@ -63,7 +64,8 @@ def code_of(t: float, at: float) -> Tensor:
 def make_pairs(**more: int | bool) -> PairScorer:
     settings = PairSettings(width=8, rank=3, stream=3, dropout=0.0, **more)  # type: ignore[arg-type]
     scorer = PairScorer(settings, D, 2 * R, generator()).double()
-    for weight in (scorer.second.compared, scorer.second.out, scorer.out):
+    learned = (scorer.out, scorer.ahead, scorer.flatten, scorer.habits, scorer.meeting_habits, scorer.meeting_weights)
+    for weight in (scorer.second.compared, scorer.second.out, *learned):
         torch.nn.init.normal_(weight, generator=generator())
     return scorer
 
@@ -80,15 +82,16 @@ def cheap(scorer: PairScorer, partners: Partners, q: int, o: int) -> tuple[Tenso
     assert met is not None
     product = scorer.asked[r] * g
     x = scorer.relation[r] + states()[w, s] @ scorer.subject + states()[w, o] @ scorer.object
-    x = x + met @ scorer.meeting + g @ scorer.pair + product @ scorer.product
+    ahead = time_code(partners.ahead[w])
+    x = x + met @ scorer.meeting + g @ scorer.pair + product @ scorer.product + ahead @ scorer.ahead
     x = x + activity(timeline, "acts", s, 0, known, t) @ scorer.acts[0]
     x = x + activity(timeline, "uses", s, r, known, t) @ scorer.acts[1]
     x = x + activity(timeline, "acts", o, 0, known, t) @ scorer.acts[2]
-    k = product.sum()
+    k = product.sum() + met @ (scorer.meeting_weights[r] + states()[w, s] @ scorer.meeting_habits)
     if (same := statistics_of(timeline, "facts", s, r, o, known, t)) is not None:
-        x, k = x + same @ scorer.same, k + same @ scorer.weights[r]
+        x, k = x + same @ scorer.same, k + same @ (scorer.weights[r] + states()[w, s] @ scorer.habits)
     y = gelu(normed(x, scorer.norm))
-    return k + y @ scorer.out + scorer.bias, y
+    return k * torch.exp(ahead @ scorer.flatten) + y @ scorer.out + scorer.bias, y
 
 
 @pytest.mark.parametrize("compete", [False, True])
@@ -166,6 +169,9 @@ def test_paths_add_up_along_the_last_events_of_the_best_nodes() -> None:
     settings = PathSettings(hops=2, nodes=(2, 3), edges=(3, 2), dim=3, width=5, dropout=0.0)
     paths = Paths(settings, D, 8, 2 * R, generator()).double()
     queries = partners.queries
+    for step in paths.steps:
+        assert isinstance(step, Step)
+        torch.nn.init.normal_(step.ahead, generator=generator())
     with torch.no_grad():
         found = paths.walk(partners, pairs, project, GAP)
         for q in range(0, len(queries), 6):
@@ -188,6 +194,7 @@ def test_paths_add_up_along_the_last_events_of_the_best_nodes() -> None:
                     total = torch.stack(messages).sum(0) / n.sqrt()
                     z = total @ step.arrived + n.log() * step.number + step.relation[r]
                     z = z + states()[w, s] @ step.subject + states()[w, o] @ step.object
+                    z = z + time_code(partners.ahead[w]) @ step.ahead
                     t = float(partners.windows.t[w])
                     z = z + activity(timeline, "acts", o, 0, TARGET[w], t) @ step.acts[0]
                     z = z + activity(timeline, "uses", o, (r + R) % (2 * R), TARGET[w], t) @ step.acts[1]

@@ -39,7 +39,7 @@ def group(name: str, s: int, r: int) -> int:
 
 def partners_at(timeline: Timeline, target: list[int]) -> Partners:
     windows = windows_at(timeline, torch.tensor(target))
-    return find_partners(timeline, windows, all_queries(len(target)))
+    return find_partners(timeline, windows, all_queries(len(target)), GAP)
 
 
 @pytest.mark.parametrize("name", ORDERS)

@@ -23,7 +23,7 @@ GAP = 1.5
 
 def look(timeline: Timeline, windows: Windows, queries: Queries, q: int) -> dict[str, Tensor]:
     """Every input of every branch for one of some queries."""
-    partners = find_partners(timeline, windows, queries)
+    partners = find_partners(timeline, windows, queries, GAP)
     u = int(partners.of[q])
     rows = slice(int(partners.start[u]), int(partners.start[u + 1]))
     past = partners.past

@@ -23,7 +23,7 @@ from tangokg.solve import GRADIENTS, SOLVERS
 from tangokg.train import Progress, RunConfig, RunFolder, TrainSettings, fit, loop
 
 SWITCHES: list[tuple[str, dict[str, Any]]] = [
-    ("tango", {"ode": False, "hops": 2}),
+    ("tango", {"ode": False, "hops": 2, "runs": True}),
     ("tango", {"decoder": "tucker", "subject": False, "compete": False}),
     ("tango", {"ode": False}),
     ("tango", {"graphs": "other"}),

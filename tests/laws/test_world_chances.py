@@ -20,11 +20,16 @@ from tangokg.history.given import fact_numbers
 from tangokg.history.series import pasts_of, tell
 from tangokg.models.oracle import Oracle
 from tangokg.quads.world import World, make_world
-from tangokg.rank.calibration import Calibration, join
+from tangokg.rank.calibration import Calibration
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import Queries, Windows
 
 POOLS = {365: range(201, 213), 1095: range(201, 207)}  # days: seeds; in one world the oracle is off by 1 to 2 points
+
+
+def join(parts: list[Calibration]) -> Calibration:
+    """Several as one."""
+    return Calibration(*(np.concatenate([getattr(part, c) for part in parts]) for c in ("p", "happened", "base")))
 
 
 def measured(world: World) -> tuple[dict[str, Calibration], dict[str, Calibration]]:

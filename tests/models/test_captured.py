@@ -8,7 +8,7 @@ from torch import Tensor
 
 from conftest import make_timeline
 from tangokg.errors import TrainingError
-from tangokg.models.captured import FIRST, Captures
+from tangokg.fields.fast.captured import FIRST, Captures
 from tangokg.models.tango import Tango, TangoSettings
 from tangokg.snapshots.windows import queries_at, windows_at
 

@@ -47,9 +47,11 @@ def test_a_branch_can_be_left_out(left_out: dict[str, Any]) -> None:
 
 def test_sizes_follow_from_facts_and_device() -> None:
     size = Size(150_000, 300, 7_000, 200, "cuda")
-    assert FlagshipSettings().by_rule(size) == {"dim": 200, "width": 128, "hops": 1}
-    assert FlagshipSettings().by_rule(replace(size, device="cpu")) == {"dim": 64, "width": 32, "hops": 1}
-    assert FlagshipSettings().by_rule(replace(size, lasting=0.9))["hops"] == 2
+    assert FlagshipSettings().by_rule(size) == {"dim": 200, "width": 128, "hops": 1, "runs": False}
+    small = FlagshipSettings().by_rule(replace(size, device="cpu"))
+    assert small == {"dim": 64, "width": 32, "hops": 1, "runs": False}
+    lasting = FlagshipSettings().by_rule(replace(size, lasting=0.9))
+    assert (lasting["hops"], lasting["runs"]) == (2, True)
 
 
 def test_the_share_of_facts_that_last_is_counted_by_hand() -> None:
@@ -68,7 +70,8 @@ def test_the_best_partners_are_looked_at_once() -> None:
     windows, queries = windows_at(timeline, torch.tensor([4, 7])), all_queries(2)
     with torch.no_grad():
         encoded = model.encode(timeline, windows)
-        found = scorer.score(find_partners(timeline, windows, queries), encoded.candidates.project, float(model.gap))
+        partners = find_partners(timeline, windows, queries, float(model.gap))
+        found = scorer.score(partners, encoded.candidates.project, float(model.gap))
         assert equal(model.branches(encoded, queries, None)[1][0][2], found.value)
 
 

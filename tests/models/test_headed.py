@@ -43,7 +43,7 @@ def test_the_intensities_of_a_head_are_added_to_the_shares_of_any_model(beside: 
         encoded = model.encode(timeline, windows)
         shares = model.beside.probabilities(model.beside.score(encoded.own, queries))
         total = shares.double() + model.anyone.exp()
-        partners = find_partners(timeline, windows, queries)
+        partners = find_partners(timeline, windows, queries, float(model.gap))
         heads = model.heads(Asked(partners, no_states, float(model.gap)))
         assert any(len(row) for row, _, _ in heads)
         for row, o, value in heads:

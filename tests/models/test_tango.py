@@ -14,6 +14,8 @@ from torch.nn.functional import batch_norm, cross_entropy, normalize
 from conftest import TAKEN_OFF, all_queries, equal, make_facts, make_timeline
 from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
+from tangokg.fields import TangoField
+from tangokg.fields.fast import Fused, Gathered
 from tangokg.models.counters import Frequency
 from tangokg.models.histories import windows_elsewhere
 from tangokg.models.tango import Tango, TangoSettings
@@ -230,32 +232,27 @@ def check_loss_and_gradients(model: Tango, dense: Dense, windows: Windows, queri
     ],
     ids=str,
 )
-def test_switches_equal_their_twins(switches: dict[str, Any], decoder: str) -> None:
-    """Loss and the gradient of every parameter, with either form of the field."""
+def test_switches_equal_their_twins(switches: dict[str, Any], decoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loss and the gradient of every parameter, with each form of the field."""
     timeline = make_timeline(3)
     model = make_model(timeline, decoder=decoder, **switches)
     windows, queries = windows_at(timeline, TARGET), queries_at(timeline, TARGET)
-    for fused in (False, True):
-        model.derivative.fused = fused
+    for form in ("read", Gathered, Fused):
+        monkeypatch.setattr(TangoField, "fast", lambda field, form=form: field if form == "read" else form.of(field))
         check_loss_and_gradients(model, Dense(model, timeline), windows, queries)
 
 
 @pytest.mark.parametrize("transition_of", ["start", "next"])
 def test_graphs_of_another_window_are_those_of_one_before(transition_of: str) -> None:
-    """The states are those that the other window's graphs give; what is copied is what the window itself knows."""
+    """The states are those that the other window's graphs give; the windows stay what they are."""
     timeline = make_timeline(3)
-    model = make_model(timeline, graphs="other", copying=True, transition_of=transition_of)
-    own = make_model(timeline, copying=True, transition_of=transition_of)
+    model = make_model(timeline, graphs="other", transition_of=transition_of)
+    own = make_model(timeline, transition_of=transition_of)
     windows = windows_at(timeline, TARGET)
     other = windows_elsewhere(timeline, windows, 3, model.draw)
     assert equal(states_of(model, timeline, windows), states_of(own, timeline, other))
     assert not equal(states_of(model, timeline, windows), states_of(own, timeline, windows), 1e-3)
-    queries, encoded = all_queries(len(TARGET)), model.encode(timeline, windows)
-    sparse, expected = (m.sparse_logits(m.encode(timeline, windows), queries) for m in (model, own))
-    assert sparse is not None
-    assert expected is not None
-    assert all(map(torch.equal, sparse, expected))
-    assert encoded.windows is windows
+    assert model.encode(timeline, windows).windows is windows
 
 
 def test_another_window_ends_earlier_and_is_drawn_for_good() -> None:
@@ -377,29 +374,6 @@ def test_the_solver_time_of_the_median_gap_is_step_time_and_later_facts_do_not_c
     grown = states_of(model, part, windows)[0, untouched] / model.entities[untouched].detach()
     polynomial = 1 + 0.7 + 0.7**2 / 2 + 0.7**3 / 6 + 0.7**4 / 24
     assert grown.tolist() == pytest.approx([polynomial] * 4, rel=1e-12)
-
-
-def test_more_logits_reach_scores_and_loss_alike() -> None:
-    class WithHistory(Tango):
-        def sparse_logits(self, encoded: Any, queries: Queries) -> tuple[Tensor, Tensor, Tensor]:
-            row = torch.arange(len(queries)).repeat(2)
-            return row, (queries.s.repeat(2) + 1) % 12, self.entities[queries.s.repeat(2), 0]
-
-    timeline = make_timeline(4)
-    plain = make_model(timeline, decoder="distmult")
-    model = WithHistory(plain.settings, timeline, generator()).double()
-    model.load_state_dict(plain.state_dict())
-    windows, queries = windows_at(timeline, TARGET), queries_at(timeline, TARGET)
-    scores = [m.score(m.encode(timeline, windows), queries) for m in (model, plain)]
-    added = scores[0] - scores[1]
-    expected = torch.zeros_like(added)
-    expected[torch.arange(len(queries)), (queries.s + 1) % 12] = 2 * plain.entities[queries.s, 0]
-    assert equal(added, expected)
-    loss = cross_entropy(model.score(model.encode(timeline, windows), queries), queries.answer)
-    fused = model(timeline, windows, queries, generator())
-    assert fused.item() == pytest.approx(loss.item(), rel=1e-12)
-    found, wanted = gradients(model, fused), gradients(model, loss)
-    assert all(equal(found[name], wanted[name]) for name in wanted)
 
 
 def test_scores_of_every_query_equal_the_twin() -> None:

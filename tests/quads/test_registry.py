@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tangokg.errors import DataError, UnknownName
-from tangokg.quads import registry
+from tangokg.quads import find, inspect, read_events, registry
 from tangokg.quads.clock import Clock
 from tangokg.quads.download import download
-from tangokg.quads.registry import KNOWN, KnownFile, KnownSet, find, inspect, known_set, read_events
+from tangokg.quads.registry import KNOWN, KnownFile, KnownSet, known_set
 
 DATA = os.environ.get("TANGOKG_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="TANGOKG_DATA is not set")
@@ -153,7 +153,7 @@ def test_what_is_not_there_is_said_with_where_it_was_looked_for(toy: KnownSet, t
         find("x" * 5000)
     with pytest.raises(DataError, match="no benchmark folder"):
         find(tmp_path)
-    with pytest.raises(DataError, match=r"options for a table \(unit\) were given, and this is no file"):
+    with pytest.raises(DataError, match=r"options for a table \(unit\) were given, but this is not a file"):
         find("toy-1", unit="day")
 
 
@@ -238,7 +238,7 @@ def test_a_known_set_may_be_one_table_with_the_dates_of_its_cuts(
         assert (data.name, data.clock) == ("GAMES", known.clock)
         assert [len(part) for part in data.parts.values()] == [2, 3, 5]
         assert {name: {sum_} for name, sum_ in data.files.items()} == {n: set(f.sums) for n, f in known.files.items()}
-    with pytest.raises(DataError, match=r"GAMES cannot be downloaded: nobody publishes facts.parquet.*TANGOKG_DATA"):
+    with pytest.raises(DataError, match=r"GAMES cannot be downloaded: facts.parquet is not published.*TANGOKG_DATA"):
         download("games", tmp_path)
     pq.write_table(pa.table(columns).slice(1), folder / "facts.parquet")
     with pytest.raises(DataError, match=r"facts.parquet: the sum is not one of those known for GAMES"):

@@ -17,8 +17,8 @@ from tangokg.errors import DataError
 from tangokg.forecast.questions import place
 from tangokg.quads.adapt import adapt
 from tangokg.quads.clock import UNITS, Clock
+from tangokg.quads.counts import inspect
 from tangokg.quads.formats import NAMED
-from tangokg.quads.registry import inspect
 from tangokg.quads.splits import split, split_at
 from tangokg.quads.tables import read_table
 from tangokg.quads.values import Quadruples

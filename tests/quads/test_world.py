@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tangokg.errors import DataError
-from tangokg.quads.values import Ids
-from tangokg.quads.world import CRITICISM, RELATIONS, SANCTION, TRADE, Floats, Law, World, make_world
+from tangokg.quads.values import Floats, Ids
+from tangokg.quads.world import CRITICISM, RELATIONS, SANCTION, TRADE, Law, World, make_world
 
 SEEDS = range(4)
 

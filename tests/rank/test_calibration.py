@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tangokg.rank.calibration import Bin, Calibration, join
+from tangokg.rank.calibration import Bin, Calibration
 
 ONE = Calibration(np.array([0.0, 0.2, 0.8, 1.0]), np.array([0.0, 1.0, 1.0, 1.0]), np.full(4, 0.5))
 
@@ -38,9 +38,3 @@ def test_a_calibration_is_a_data_frame_and_a_table_of_its_bins() -> None:
     none = Calibration(*(np.zeros(0) for _ in range(3)))
     assert len(none.to_pandas()) == 0
     assert "<table>" in none._repr_html_()
-
-
-def test_several_are_one() -> None:
-    assert len(join([ONE, ONE])) == 8
-    assert join([ONE, ONE]).brier == ONE.brier
-    assert join([ONE, ONE]).to_dict()["answers"] == 8

@@ -10,7 +10,7 @@ import torch
 
 from conftest import N, make_facts, make_timeline
 from tangokg.snapshots.blocks import Block, Capacity, Interval, build_block, needed
-from tangokg.snapshots.rows import Edges, orders_of
+from tangokg.snapshots.rows import Edges, active_rows, orders_of
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Windows, windows_at
 
@@ -154,7 +154,7 @@ def test_orders_of_edges_and_changes_bring_equal_ends_together() -> None:
     timeline = make_timeline(3)
     everything = torch.arange(len(timeline))
     group = torch.cat([timeline.edges_of(everything)[1], timeline.changes_of(everything)[1] + len(timeline)])
-    vars(timeline)["active"] = replace(timeline.active, by=orders_of(timeline.active.edges[:, 0], group))
+    timeline.give(active_rows, replace(timeline.active, by=orders_of(timeline.active.edges[:, 0], group)))
     windows = windows_at(timeline, torch.tensor([6, 0, 2]))
     room = Capacity(**{name: size + 5 for name, size in asdict(needed(timeline, windows, 3)).items()})
     for block in (build_block(timeline, windows, 3), build_block(timeline, windows, 3, capacity=room)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import isqrt
 
 import numpy as np
@@ -92,6 +92,18 @@ def test_before_counts_the_snapshots_strictly_before() -> None:
         assert timeline.before(t) == j
         assert timeline.before(t + 0.5) == j + 1
     assert timeline.before(-1e9) == 0
+
+
+def test_the_leading_snapshots_are_those_of_the_facts_before_and_share_their_columns() -> None:
+    facts = make_facts(1)
+    timeline = build_timeline(facts)
+    for number, t in [*enumerate(timeline.t.tolist()), (len(timeline), 1e9)]:
+        view, alone = timeline.leading(number), build_timeline(facts.before(t))
+        for column in (f.name for f in fields(Timeline)):
+            assert torch.equal(torch.as_tensor(getattr(view, column)), torch.as_tensor(getattr(alone, column))), column
+        assert view.s.data_ptr() == timeline.s.data_ptr() or not len(view.s)
+        assert view.derive(len) == number, "nothing derived from the whole stands in a part"
+    assert timeline.derive(len) == len(timeline)
 
 
 def test_several_snapshots_come_one_after_the_other() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tangokg.solve import ADAPTIVE, GRADIENTS, SOLVERS, TABLEAUS, Evaluations, Method, solve
+from tangokg.solve import ADAPTIVE, GRADIENTS, SOLVERS, TABLEAUS, Method, solve
 from tangokg.solve.barycentric import chebyshev_nodes
 from tangokg.solve.gradients import Problem, direct
 
@@ -192,7 +192,7 @@ def test_irdm_is_the_gradient_of_its_own_forward_pass_on_a_field_with_kinks(seed
     z = values["z0"]
     for graph, (t0, t1) in zip(case.graphs, INTERVALS, strict=True):
         times = chebyshev_nodes(t0, t1, method.nodes)
-        z = direct(Problem(case.field(values, graph), SOLVERS["rk4"](method), times, Evaluations()), z)
+        z = direct(Problem(case.field(values, graph), SOLVERS["rk4"](method), times), z)
     (truth,) = torch.autograd.grad((z * case.look).sum(), values[name])
     assert relative(case.gradient(method, name), truth) < 1e-4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightning.fabric import Fabric
 from torch import Tensor
 
 from conftest import equal, make_dataset
@@ -164,14 +166,14 @@ def test_a_poisoned_weight_is_an_error_that_names_the_epoch() -> None:
     def poison(model: Model) -> None:
         next(model.parameters()).data[0] = float("nan")
 
-    with pytest.raises(TrainingError, match=r"not a number any more \(epoch 1, 5 of 5 done\).*learning_rate"):
+    with pytest.raises(TrainingError, match=r"became NaN or infinite \(epoch 1, 5 of 5 done\).*learning_rate"):
         fit(make_dataset(1), make_config(), start=poison)
 
 
 def test_a_huge_learning_rate_is_an_error_and_the_checkpoint_before_it_can_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
     config = make_config(learning_rate=1e25, checkpoint_seconds=0.0)
-    with pytest.raises(TrainingError, match="not a number"):
+    with pytest.raises(TrainingError, match="became NaN"):
         fit(make_dataset(1), config, path)
     assert [p.name for p in tmp_path.iterdir()] == ["state.safetensors"]
     tensors, _ = load_tensors(path)
@@ -222,9 +224,43 @@ def test_other_precisions(decoder: str, precision: str) -> None:
     assert progress.epoch == 2
 
 
+@pytest.mark.parametrize("precision", ["tf32", "32-true"])
+def test_the_precision_of_products_is_that_of_the_settings_and_restored_after_training(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a GPU that only the choice of device sees; everything is computed on the CPU."""
+    matmul, inside, fabric = torch.backends.cuda.matmul, list[bool](), Fabric
+
+    class Noted(Heard):
+        def epoch(self, progress: Progress, settings: TrainSettings) -> None:
+            inside.append(matmul.allow_tf32)
+
+    monkeypatch.setattr("tangokg.train.devices.choose_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr("lightning.fabric.Fabric", lambda **named: fabric(**named | {"accelerator": "cpu"}))
+    own = matmul.allow_tf32
+    try:
+        for before in (False, True):
+            matmul.allow_tf32 = before
+            fit(make_dataset(1), make_config(precision=precision), reporter=Noted())
+            assert matmul.allow_tf32 == before
+    finally:
+        matmul.allow_tf32 = own
+    assert inside == [precision == "tf32"] * 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc has such a switch")
+def test_training_leaves_the_allocator_of_the_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*name: object) -> object:
+        raise AssertionError("a library call asks for the C library")
+
+    monkeypatch.setattr("tangokg.train.memory._meminfo", lambda name: None)
+    monkeypatch.setattr("ctypes.CDLL", refuse)
+    fit(make_dataset(1), make_config(epochs=1))
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
 def test_no_gpu_where_one_was_asked_for() -> None:
-    with pytest.raises(TrainingError, match=r"device 'cuda' was asked for and is not there; available: .*cpu"):
+    with pytest.raises(TrainingError, match=r"device 'cuda' is not available here; use 'cpu'"):
         fit(make_dataset(1), make_config(device="cuda"))
 
 
@@ -291,3 +327,15 @@ def test_steps_of_some_questions_ask_every_edge_once_an_epoch(monkeypatch: pytes
     assert sorted(torch.cat(seen).tolist()) == material.edges.tolist()
     assert len(material.edges) == material.train.num_edges[1:].sum()
     assert progress.log[0]["loss"] > 0
+
+
+def test_training_for_several_steps_ahead_is_judged_near_and_far_and_knows_what_was_trained_on() -> None:
+    dataset = make_dataset(1, snapshots=18)
+    near, both = (Material.of(dataset, torch.device("cpu"), horizons) for horizons in (1, 3))
+    assert near.exam is not None
+    assert both.exam is not None
+    assert len(both.exam) == 2 * len(near.exam)
+    known, t = near.exam.windows.known, near.exam.windows.t
+    assert torch.equal(both.exam.windows.t, t.repeat_interleave(2))
+    assert torch.equal(both.exam.windows.known[::2], known)
+    assert both.exam.windows.known[1::2].tolist() == [max(int(k) - 2, len(near.train)) for k in known]

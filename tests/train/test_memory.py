@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from conftest import N, make_timeline
+from tangokg.cli import _out_of_memory
 from tangokg.errors import MemoryShort, TrainingError
 from tangokg.models.counters import Frequency
 from tangokg.models.tango import Tango, TangoSettings
@@ -15,7 +16,6 @@ from tangokg.train.memory import (
     free_bytes,
     give_memory_back,
     keep_freed_memory,
-    lacks_memory,
     needed_bytes,
 )
 
@@ -72,7 +72,7 @@ def test_kept_memory_is_given_back_where_little_is_left(
             return 1
 
     rows = {"MemTotal": 1000, "MemAvailable": None if free is None else int(1000 * free)}
-    monkeypatch.setattr(memory, "_told_by_the_system", rows.get)
+    monkeypatch.setattr(memory, "_meminfo", rows.get)
     monkeypatch.setattr("ctypes.CDLL", lambda name: System())
     assert give_memory_back(CPU) == given == bool(trimmed)
     assert not give_memory_back(torch.device("meta"))
@@ -82,6 +82,6 @@ def test_what_says_that_memory_ran_out() -> None:
     texts = ("CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
     with pytest.raises(RuntimeError) as too_much:
         torch.empty(2**50, dtype=torch.float64)
-    short = [too_much.value, MemoryShort(""), MemoryError(), torch.OutOfMemoryError(), *map(RuntimeError, texts)]
-    assert all(map(lacks_memory, short))
-    assert not any(map(lacks_memory, [TrainingError("out of memory"), RuntimeError("no luck"), ValueError()]))
+    short = [too_much.value, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), *map(RuntimeError, texts)]
+    assert all(map(_out_of_memory, short))
+    assert not any(map(_out_of_memory, [TrainingError("out of memory"), RuntimeError("no luck"), ValueError()]))

@@ -17,7 +17,8 @@ import torch
 from safetensors.torch import load_file
 
 from conftest import make_dataset
-from tangokg.errors import RunError, TangoError
+from tangokg.errors import ConfigError, RunError, TangoError
+from tangokg.forecast import fit as train
 from tangokg.forecast import load
 from tangokg.models.tango import TangoSettings
 from tangokg.quads.clock import Clock
@@ -228,9 +229,29 @@ def test_a_checkpoint_at_an_impossible_place_is_named(run: RunFolder) -> None:
         fit(dated(), config(), run.checkpoint, resume=True)
 
 
+def test_a_run_with_a_removed_setting_is_read_where_it_did_nothing(run: RunFolder) -> None:
+    path = run.path / "config.toml"
+    text, config = path.read_text(), run.config()
+    path.write_text(text.replace("[settings]\n", "[settings]\ncopying = false\n"))
+    assert run.config() == config
+    path.write_text(text.replace("[settings]\n", "[settings]\ncopying = true\n"))
+    with pytest.raises(ConfigError, match="unknown setting 'copying'"):
+        run.config()
+
+
 def test_a_run_of_the_earlier_default_model_is_refused_with_the_reason(run: RunFolder) -> None:
     path = run.path / "config.toml"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("width = ")]
     path.write_text("\n".join(lines).replace('model = "tango-distmult"', 'model = "tango"') + "\n")
     with pytest.raises(RunError, match="the model 'tango' of an earlier version"):
         run.config()
+
+
+def test_a_default_model_without_its_newest_weights_may_be_of_an_earlier_version(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"dim": 4, "width": 8, "device": "cpu", "epochs": 1, "verbose": False}
+    train(dated(), out=tmp_path / "run", **settings)
+    run = RunFolder(tmp_path / "run")
+    weights, note = load_tensors(run.weights)
+    save_tensors(run.weights, {name: tensor for name, tensor in weights.items() if "habits" not in name}, note)
+    with pytest.raises(RunError, match=r"do not fit together.*of an earlier version"):
+        run.load()

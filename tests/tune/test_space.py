@@ -129,5 +129,5 @@ def test_mistakes_are_told(preset: str, model: str | None, given: list[str], mes
 
 def test_a_search_needs_a_validation_part() -> None:
     dataset = make_dataset()
-    with pytest.raises(DataError, match="no validation part"):
+    with pytest.raises(DataError, match="needs a validation part"):
         make_plan(replace(dataset, valid=dataset.valid.select(slice(0))), "search")

@@ -158,11 +158,11 @@ def test_a_line_that_was_torn_is_dropped_and_a_file_that_is_no_study_stays(tmp_p
     assert len(study.outcomes()) == 2
     stranger = tmp_path / "notes.txt"
     stranger.write_text("mine")
-    with pytest.raises(RunError, match="damaged, or no study"):
+    with pytest.raises(RunError, match="damaged, or not a study"):
         Study(stranger, SEARCH, DATA)
     assert stranger.read_text() == "mine"
     path.write_bytes(path.read_bytes().replace(b'"op_code":4', b'"op_code":4,,', 1))
-    with pytest.raises(RunError, match="damaged, or no study"):
+    with pytest.raises(RunError, match="damaged, or not a study"):
         Study(path, SEARCH, DATA)
     with pytest.raises(RunError, match="found a folder"):
         Study(tmp_path, SEARCH, DATA)

@@ -21,9 +21,8 @@ from rich.console import Console
 
 from cli_runs import printed
 from conftest import make_dataset
-from tangokg import tune
 from tangokg.cli import main
-from tangokg.cli.options import parse_budget
+from tangokg.config import parse_duration
 from tangokg.errors import ConfigError
 from tangokg.quads import Dataset
 from tangokg.train import Progress, TrainSettings, fit, load_config
@@ -150,13 +149,13 @@ def test_the_display_has_a_line_for_each_trial_that_ends_however_often_it_hears(
         before = [trial(0, "done", 30.0), trial(1, "under way", 20.0)]
         after = [before[0], trial(1, "pruned", 20.0), trial(2, "failed", None, "no room"), trial(3, "done", 35.0)]
         for outcomes in (before, before, after, after):
-            display.hear(outcomes)
-        (task,) = display.bar.tasks
+            display.update_trials(outcomes)
+        (task,) = display.tasks
         assert (task.completed, task.total) == (4, 5)
         assert "best 35.00 (trial 3" in task.description
     lines = told.getvalue().splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["trial", "1"], ["trial", "2"], ["trial", "3"]]
-    assert "1 of 5 trials are there already; best 30.00" in lines[0]
+    assert "1 of 5 trials have ended before; best 30.00" in lines[0]
     assert all(text in line for text, line in zip(("given up after 3", "no room", "MRR 35.00"), lines[1:], strict=True))
     assert ["best so far" in line for line in lines] == [False, False, False, True]
     assert all(f"dim={10 + number}" in line for number, line in enumerate(lines))
@@ -173,8 +172,8 @@ def test_the_command_hands_on_pruner_budget_and_workers(
         got.append((search, many))
         return []
 
-    monkeypatch.setattr(tune, "work", together)
-    monkeypatch.setattr(tune, "work_together", together)
+    monkeypatch.setattr("tangokg.tune.python.work", together)
+    monkeypatch.setattr("tangokg.tune.python.work_together", together)
     words = ["-q", "tune", "world", "--pruner", "halving", "--budget", "8m", "--workers", str(workers)]
     for preset, trials in (("search", 24), ("paper-grid", 432)):
         assert main([*words, "--preset", preset]) == 0
@@ -279,8 +278,8 @@ def test_the_command_runs_through_some_of_the_papers_grid(
     [
         (["--budget", "soon"], "expected a time such as 90s, 8m or 1h"),
         (["--pruner", "medium"], "unknown pruner 'medium'. Did you mean median?"),
-        (["--out", "no/such/best.toml"], "in a folder that is there"),
-        (["--plot", "study.txt"], "no figure is written as '.txt'"),
+        (["--out", "no/such/best.toml"], "in an existing folder"),
+        (["--plot", "study.txt"], "a figure cannot be written as '.txt'"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_read(
@@ -291,9 +290,9 @@ def test_mistakes_are_told_before_anything_is_read(
 
 
 def test_budgets() -> None:
-    assert [parse_budget(text) for text in ("90", "1.5m", "2h", None)] == [90, 90, 7200, None]
-    with pytest.raises(ConfigError):
-        parse_budget("-3m")
+    assert [parse_duration(text, "--budget") for text in ("90", "1.5m", "2h")] == [90, 90, 7200]
+    with pytest.raises(ConfigError, match="--budget '-3m'"):
+        parse_duration("-3m", "--budget")
 
 
 def test_without_optuna_the_message_says_how_to_get_it(

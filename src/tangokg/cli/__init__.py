@@ -1,4 +1,4 @@
-"""The command ``tango``: every interface of the library by name, with one clear message for whatever goes wrong."""
+"""The command ``tango``: the library from the command line, with one clear message for every error."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from tangokg.cli.output import Output, heard
+from tangokg.cli.output import Output, warnings_as_notes
 from tangokg.errors import TangoError
 
-ANYWHERE = ("-q", "--quiet", "-v", "--verbose")  # flags that may stand before or after the command
+ANYWHERE = ("-q", "--quiet", "-v", "--verbose")  # flags that can stand before or after the command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``tango`` with these words and return its exit status: 0 done, 2 a mistake that the user can mend."""
+    """Run ``tango`` with these words and return its exit status: 0 done, 2 an error that the user can correct."""
     try:
         with _listening():
             return _main(list(sys.argv[1:] if argv is None else argv))
-    except KeyboardInterrupt:  # before or after everything else
+    except KeyboardInterrupt:  # before or after the command itself
         sys.stderr.write("error: interrupted.\n")
         return 130
 
@@ -31,20 +31,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a name may not fit the terminal's encoding
+            stream.reconfigure(errors="backslashreplace")  # for names that the terminal's encoding does not have
     output = Output(words)
     try:
-        with heard(output):
+        with warnings_as_notes(output):
             status = _run(words, output)
         sys.stdout.flush()
-    except BrokenPipeError:  # who reads has gone; nothing more is written, not even at exit
+    except BrokenPipeError:  # the reader has gone; nothing more is written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
 
 
 class _Ctrlc:
-    """The handler of Ctrl-C from the first moment on. It raises, and remembers for the training loop."""
+    """The handler of Ctrl-C. It raises, and remembers the signal for the training loop."""
 
     received = 0
 
@@ -54,7 +54,7 @@ class _Ctrlc:
 
 
 def _interrupt() -> None:
-    """Ctrl-C for the main thread, also where it waits for something."""
+    """Send Ctrl-C to the main thread, also while it waits for something."""
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
     else:
@@ -63,21 +63,21 @@ def _interrupt() -> None:
 
 @contextmanager
 def _listening() -> Iterator[None]:
-    """Take care that no Ctrl-C is lost: one that is raised in a destructor, or while modules load, comes again."""
+    """Lose no Ctrl-C: one that is raised in a destructor, or while modules load, is sent again."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     handler, hook = signal.getsignal(signal.SIGINT), sys.unraisablehook
 
-    def again(lost: Any) -> None:
+    def send_again(lost: Any) -> None:
         if isinstance(lost.exc_value, KeyboardInterrupt):
             threading.Timer(0.05, _interrupt).start()
         else:
             hook(lost)
 
-    if handler is signal.default_int_handler:  # not where Ctrl-C is ignored, or somebody else listens
+    if handler is signal.default_int_handler:  # unless Ctrl-C is ignored, or has another handler
         signal.signal(signal.SIGINT, _Ctrlc())
-        sys.unraisablehook = again
+        sys.unraisablehook = send_again
     try:
         yield
     finally:
@@ -86,7 +86,7 @@ def _listening() -> Iterator[None]:
 
 
 def _run(words: list[str], output: Output) -> int:
-    """The command's status; each kind of failure has its message."""
+    """Run the command and return its status; each kind of error has its message."""
     try:
         _dispatch(words, output)
     except SystemExit as end:
@@ -119,7 +119,7 @@ def _run(words: list[str], output: Output) -> int:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Python, numpy and Arrow raise MemoryError, torch a RuntimeError that only its text tells apart."""
+    """Python, numpy and Arrow raise MemoryError; torch raises a RuntimeError, recognised by its text."""
     texts = ("can't allocate memory", "not enough memory", "out of memory", "alloc_failed")
     told = isinstance(error, RuntimeError) and any(text in str(error).casefold() for text in texts)
     return told or isinstance(error, MemoryError)

@@ -1,4 +1,4 @@
-"""The commands of ``tango`` and what its help says; whatever is heavy is imported inside a command."""
+"""The commands of ``tango`` with the examples of their help; large libraries are imported inside a command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tangokg.cli import asking, bench, compare, data, demo, doctor, evaluation, looking, reproduce, training, tune
+from tangokg.cli import compare, data, demo, doctor, evaluate, forecast, models, names, serve, show, train, tune
 from tangokg.cli.output import Output
 
 
@@ -26,8 +26,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         from tangokg import __version__
 
         typer.echo(f"tango {__version__}")
@@ -37,9 +37,11 @@ def _version(asked: bool) -> None:
 @app.callback()
 def tango(
     ctx: typer.Context,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors alone. May stand anywhere.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only results and errors. Can stand anywhere.")
+    ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Further tables; tracebacks of errors. May stand anywhere.")
+        bool, typer.Option("--verbose", "-v", help="Print more tables, and tracebacks of errors. Can stand anywhere.")
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -55,7 +57,7 @@ app.command(
         "tango train ICEWS14s --model tango-distmult --set dim=100 --out runs/small",
         "tango train events.csv --out runs/events --resume",
     )
-)(training.train)
+)(train.train)
 app.command(
     epilog=examples(
         "tango evaluate runs/events",
@@ -63,14 +65,14 @@ app.command(
         "tango evaluate runs/events --split valid --by relation",
         "tango evaluate runs/events --by time --plot by-time.png",
     )
-)(evaluation.evaluate)
+)(evaluate.evaluate)
 app.command(
     epilog=examples(
         "tango forecast runs/events 'Xi Jinping' 'Make a visit' --at 2014-11-26",
         "tango forecast runs/events '?' 'Make a visit' Japan --top 3",
         "tango forecast runs/events --queries questions.csv --out answers.parquet",
     )
-)(asking.forecast)
+)(forecast.forecast)
 app.command(
     epilog=examples(
         "tango compare ICEWS14s",
@@ -81,34 +83,18 @@ app.command(
 app.command(epilog=examples("tango demo", "tango demo --seed 7 --out runs/demo --overwrite"))(demo.demo)
 app.command(
     epilog=examples(
-        "tango bench --list",
-        "tango bench step --data ICEWS18 --set batch_windows=8 --out step.json",
-        "tango bench growth --device cuda --set axes=entities",
-        "tango bench --page benchmarks/results",
-    )
-)(bench.bench)
-app.command(
-    epilog=examples(
         "tango tune ICEWS14s --budget 8m --out best.toml --plot study.png",
         "tango tune events.csv --model tango --set dim=32 --set 'history=[2, 4]' --workers 2",
         "tango tune world --preset paper-grid --study grid.study --trials 12",
     )
 )(tune.tune)
-app.command(
-    epilog=examples(
-        "tango reproduce --list",
-        "tango reproduce main",
-        "tango reproduce --run --again --only paper-tucker/ICEWS14s --seeds 1",
-        "tango reproduce --run --budget 8m --device cuda --out one.json",
-        "tango reproduce --merge one.json",
-    )
-)(reproduce.reproduce)
-app.command(epilog=examples("tango models", "tango models tango"))(looking.models)
-app.command(epilog=examples("tango names runs/events", "tango names runs/events korea --top 5"))(looking.names)
-app.command(epilog=examples("tango show runs/events", "tango show runs/events --json"))(looking.show)
+app.command(epilog=examples("tango serve runs/events", "tango serve runs/events --port 8080"))(serve.serve)
+app.command(epilog=examples("tango models", "tango models tango"))(models.models)
+app.command(epilog=examples("tango names runs/events", "tango names runs/events korea --top 5"))(names.names)
+app.command(epilog=examples("tango show runs/events", "tango show runs/events --json"))(show.show)
 app.command(epilog=examples("tango doctor", "tango doctor --json"))(doctor.doctor)
 
-sets = typer.Typer(no_args_is_help=True, help="Known data sets, what is in a set, and tables into benchmark folders.")
+sets = typer.Typer(no_args_is_help=True, help="List, download, inspect and convert data sets.")
 sets.command("list", epilog=examples("tango data list"))(data.list_known)
 sets.command("get", epilog=examples("tango data get YAGO", "tango data get YAGO --to data"))(data.get)
 sets.command("inspect", epilog=examples("tango data inspect events.csv", "tango data inspect ICEWS14s --json"))(

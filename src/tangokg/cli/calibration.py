@@ -1,11 +1,12 @@
-"""``tango evaluate --calibration``: what was said beside what happened, as tables and a figure."""
+"""``tango evaluate --calibration``: probabilities beside what happened, as tables and a figure."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tangokg.cli.output import Output, make_table
+from tangokg.cli.output import Output
+from tangokg.cli.tables import make_table
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
@@ -21,7 +22,7 @@ def show_calibration(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """The figures of each kind of probability on a part, and its reliability."""
+    """Print the figures of each kind of probability on a part, and its reliability."""
     from tangokg.forecast.calibrating import KINDS, MOST
     from tangokg.report import plot_reliability
 
@@ -33,7 +34,7 @@ def show_calibration(
     mark = forecaster.exposure.seen
     title += f", NOT COMPARABLE: {mark}" if mark else ""
     if split == "valid":
-        output.say("The chances were calibrated on this part: on later facts they are less good than here.")
+        output.say("The chances were calibrated on this part; on later facts they are less accurate.")
     if plot:
         plot_reliability(plot, {KINDS[kind]: one.bins() for kind, one in found.items()}, title)
         output.say(f"The figure is in {plot}.")

@@ -1,34 +1,20 @@
-"""``tango data``: known sets, what is in a set, and tables into benchmark folders."""
+"""``tango data``: known sets, what is in a data set, and tables into benchmark folders."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tangokg.cli.next_steps import next_command
-from tangokg.cli.options import (
-    ABOUT_DATA,
-    Columns,
-    Data,
-    DateFormat,
-    Json,
-    OneRelation,
-    Overlap,
-    Reading,
-    SkipBad,
-    TestFrom,
-    Thin,
-    Timezone,
-    TrainShare,
-    Unit,
-    ValidFrom,
-    ValidShare,
-    parse_columns,
-)
-from tangokg.cli.output import Output, bar, counted, make_table, sparkline
+from tangokg.cli.options import ABOUT_DATA, Data, Json, Reading, Splitting, with_reading
+from tangokg.cli.output import Output
+from tangokg.cli.tables import bar, counted, make_table, sparkline
+
+if TYPE_CHECKING:
+    from tangokg.quads import Dataset
 
 BINS = 60  # blocks of the line of facts over time
 TOP = 10  # relations shown; with -v and --json all
@@ -80,54 +66,26 @@ def known_sets() -> list[dict[str, Any]]:
 
 def get(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="A known set, as `tango data list` names it.", show_default=False)],
-    to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where to put it; else the cache directory.", show_default=False)
-    ] = None,
+    name: Annotated[str, typer.Argument(help="A known set, as `tango data list` names it.")],
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put it; else the cache directory.")] = None,
 ) -> None:
     """Download a known data set, check its sums, and put it where it is found by name."""
     from tangokg.quads import cache_folder, data_folders, download
 
     output: Output = ctx.obj
     folder = to or cache_folder()
-    with output.progress("downloading") as progress:
-        task = progress.task_ids[0]
-        place = download(
-            name,
-            folder,
-            lambda file, done, total: progress.update(task, description=file, completed=done, total=total),
-        )
+    with output.progress("downloading") as advance:
+        place = download(name, folder, lambda file, done, total: advance(done, total, file))
     output.show(str(place))
     if folder not in data_folders():
         output.say(f"Use it by its path, or set TANGOKG_DATA to {folder} to find it by name.")
 
 
-def inspect_data(
-    ctx: typer.Context,
-    data: Data,
-    column: Columns = None,
-    unit: Unit = None,
-    timezone: Timezone = None,
-    date_format: DateFormat = None,
-    skip_bad: SkipBad = False,
-    relation: OneRelation = None,
-    overlap: Overlap = None,
-    as_json: Json = False,
-) -> None:
+@with_reading
+def inspect_data(ctx: typer.Context, data: Data, reading: Reading, as_json: Json = False) -> None:
     """Count what is in a data set: facts, distinct ones, times, names, and what training would never see."""
-    from tangokg.cli.sources import counted_in, read_source
-
     output: Output = ctx.obj
-    reading = Reading(
-        parse_columns(column),
-        unit,
-        timezone=timezone,
-        date_format=date_format,
-        skip_bad=skip_bad,
-        relation=relation,
-        overlap=overlap,
-    )
-    dataset = read_source(data, reading)
+    dataset = reading.read(data)
     found = _inspect(dataset)
     if as_json:
         output.json(found)
@@ -135,8 +93,7 @@ def inspect_data(
     title = (
         f"{found['name']}: {counted(found['entities'], 'entity', 'entities')} ({found['entities_used']:,} in facts), "
         f"{counted(found['relations'], 'relation')} ({found['relations_used']:,}), "
-        f"{counted(found['timestamps'], 'time')}, "
-        f"counted in {counted_in(found)}"
+        f"{counted(found['timestamps'], 'time')}, counted in {_unit(found)}"
     )
     columns = ("part", "first", "last", "facts", "distinct", "times", "new entities", "facts with one", "share")
     output.show(make_table(title, columns, [_part_row(n, p) for n, p in found["parts"].items()], left=3))
@@ -150,8 +107,8 @@ def inspect_data(
     output.say(f"Next: {next_command(output.words, 'train', data)}")
 
 
-def _inspect(dataset: Any) -> dict[str, Any]:
-    """The counts of the library, and how often each relation stands."""
+def _inspect(dataset: Dataset) -> dict[str, Any]:
+    """The counts of the library, and the number of facts of each relation."""
     import numpy as np
 
     from tangokg.quads import inspect
@@ -168,7 +125,7 @@ def _part_row(name: str, part: dict[str, Any]) -> list[str]:
     return [name, part["first"] or "", part["last"] or "", *(f"{part[key]:,}" for key in counts), share]
 
 
-def _over_time(dataset: Any) -> list[float]:
+def _over_time(dataset: Dataset) -> list[float]:
     import numpy as np
 
     times = np.concatenate([dataset.train.t, dataset.valid.t, dataset.test.t])
@@ -177,56 +134,69 @@ def _over_time(dataset: Any) -> list[float]:
     return counts
 
 
+@with_reading
 def import_table(
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=ABOUT_DATA, show_default=False)],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make.", show_default=False)],
-    column: Columns = None,
-    unit: Unit = None,
-    timezone: Timezone = None,
-    date_format: DateFormat = None,
-    skip_bad: SkipBad = False,
-    relation: OneRelation = None,
-    overlap: Overlap = None,
-    train_share: TrainShare = None,
-    valid_share: ValidShare = None,
-    valid_from: ValidFrom = None,
-    test_from: TestFrom = None,
-    thin: Thin = None,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=ABOUT_DATA)],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make.")],
+    reading: Splitting,
+    thin: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="SEED", help="Keep only some of the times, 1 to 4 steps apart, drawn with this seed."
+        ),
+    ] = None,
 ) -> None:
     """Turn a table of dated facts, or of facts with a start and an end, into a benchmark folder; or thin a set."""
-    from tangokg.cli.importing import write_folder
-    from tangokg.cli.sources import read_source, tell
-    from tangokg.quads import thin_dataset
+    from tangokg.quads import thin_dataset, write_folder
 
     output: Output = ctx.obj
-    reading = Reading(
-        parse_columns(column),
-        unit,
-        train_share,
-        valid_share,
-        valid_from,
-        test_from,
-        timezone,
-        date_format,
-        skip_bad,
-        relation,
-        overlap,
-    )
-    dataset = read_source(source, reading)
-    kept = ""
+    whole = dataset = reading.read(source)
     if thin is not None:
-        whole, dataset = dataset, thin_dataset(dataset, thin)
-        kept = f"{_extent(dataset)} of {_extent(whole)} were kept, with gaps drawn from seed {thin}."
-    tell(output, dataset)
-    if kept:
-        output.say(kept)
+        dataset = thin_dataset(whole, thin)
+    tell_data(output, dataset)
+    if thin is not None:
+        output.say(f"{_extent(dataset)} of {_extent(whole)} were kept, with gaps drawn from seed {thin}.")
     write_folder(dataset, folder)
     output.show(str(folder))
     output.say(f"Next: {shlex.join(['tango', 'train', str(folder)])}")
 
 
-def _extent(dataset: Any) -> str:
+def _extent(dataset: Dataset) -> str:
     import numpy as np
 
     return f"{len(np.unique(dataset.facts.t)):,} times and {len(dataset.facts):,} facts"
+
+
+def tell_data(output: Output, dataset: Dataset) -> None:
+    """What was read, in a few lines."""
+    from tangokg.quads import inspect
+
+    found = inspect(dataset)
+    facts = sum(part["facts"] for part in found["parts"].values())
+    output.say(
+        f"{dataset.name}: {counted(facts, 'fact')}, {counted(found['entities'], 'entity', 'entities')}, "
+        f"{counted(found['relations'], 'relation')}, {counted(found['timestamps'], 'time')}, "
+        f"counted in {_unit(found)}"
+    )
+    for name, part in found["parts"].items():
+        output.say(f"  {name:5}  {_part_line(part)}")
+    for note in found["notes"]:
+        output.say(f"  note: {note}")
+    if not found["parts"]["valid"]["facts"]:
+        output.say("  note: without a validation part the weights of the last epoch are kept")
+
+
+def _unit(found: dict[str, Any]) -> str:
+    """``days (UTC)``: the unit of time, and the zone of dates."""
+    return f"{found['unit']}s" + (f" ({found['timezone']})" if found["timezone"] else "")
+
+
+def _part_line(part: dict[str, Any]) -> str:
+    if not part["facts"]:
+        return "no facts"
+    unseen = f", {part['share_with_unseen_entity']:.1%} with an entity that training never saw"
+    return (
+        f"{counted(part['facts'], 'fact')} at {counted(part['timestamps'], 'time')}, {part['first']} to {part['last']}"
+        f"{unseen if part['facts_with_unseen_entity'] else ''}"
+    )

@@ -1,4 +1,4 @@
-"""``tango demo``: the built-in world, TANGO trained on it, and what it comes to beside counters and the oracle."""
+"""``tango demo``: TANGO trained on the built-in world, compared with counters and the oracle."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tangokg.cli.asking import answers_table
-from tangokg.cli.counting import COUNTERS, make_counter
+from tangokg.cli.data import tell_data
+from tangokg.cli.forecast import answers_table
 from tangokg.cli.next_steps import next_command
-from tangokg.cli.options import Json, Overwrite, Seed
-from tangokg.cli.output import Output, make_table
-from tangokg.cli.training import fit_shown
+from tangokg.cli.options import Json, Overwrite
+from tangokg.cli.output import Output
+from tangokg.cli.tables import make_table
+from tangokg.cli.train import fit_shown
 from tangokg.errors import RunError
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from tangokg.quads.world import World
     from tangokg.train import RunConfig
 
-EXAMPLE = Path("examples") / "trips.py"  # where the sources are
+EXAMPLE = Path("examples") / "trips.py"  # exists in a clone
 
 
 def demo_config(seed: int = 0) -> RunConfig:
-    """The preset of the demo, chosen on the validation part of the world of seed 0."""
+    """The settings of the demo, chosen on the validation part of the world of seed 0."""
     from tangokg.train import make_config
 
     tables: dict[str, Any] = {
@@ -37,7 +38,7 @@ def demo_config(seed: int = 0) -> RunConfig:
 
 def demo(
     ctx: typer.Context,
-    seed: Seed = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="RUN", help="Keep the run in this folder.")] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -55,28 +56,27 @@ def demo(
 
 def run_demo(output: Output, world: World, config: RunConfig, out: Path | None, overwrite: bool, as_json: bool) -> None:
     """The demo on any world with any settings."""
-    from tangokg.cli.sources import tell
-
     output.say("The built-in world: invented actors with known laws (python -m pydoc tangokg.quads.world).")
-    tell(output, world.dataset)
+    tell_data(output, world.dataset)
     again = ["tango", "train", "--out", str(out), "--resume"]
-    tango = fit_shown(output, world.dataset, config, out, again, overwrite=overwrite)
+    tango = fit_shown(output, world.dataset, config, out=out, again=again, overwrite=overwrite)
     compared = compare(world, tango)
-    asked = _questions(world, tango)
+    forecasts = _forecasts(world, tango)
     if as_json:
-        output.json({"compared": compared, "forecasts": [answer.to_dict() for _, answer, _ in asked]})
+        output.json({"compared": compared, "forecasts": [answer.to_dict() for _, answer, _ in forecasts]})
         return
     output.show(_comparison(compared))
-    for who, answer, happened in asked:
+    for who, answer, happened in forecasts:
         output.show("")
         output.show(f"{who}:", style="bold")
         output.show(answers_table(answer, happened))
-    _what_next(output, asked[-1][1], out)
+    _what_next(output, forecasts[-1][1], out)
 
 
 def compare(world: World, tango: Forecaster) -> list[dict[str, Any]]:
-    """Every model on the test part, all queries and those with a newcomer, by time-aware MRR."""
+    """Every model on the test part: all queries, and those with a newcomer; the best MRR first."""
     from tangokg.forecast import Forecaster
+    from tangokg.forecast.counters import COUNTERS, make_counter
     from tangokg.models.oracle import Oracle
     from tangokg.rank import inductive
 
@@ -110,27 +110,27 @@ def _comparison(compared: list[dict[str, Any]]) -> Any:
     return make_table(title, ("model", "MRR", "Hits@1", "Hits@3", "Hits@10", "MRR, newcomers"), rows)
 
 
-def _questions(world: World, tango: Forecaster) -> list[tuple[str, Forecast, frozenset[str]]]:
-    """What the most active newcomer of the test part, and the most active other, did last, from the days before."""
+def _forecasts(world: World, tango: Forecaster) -> list[tuple[str, Forecast, frozenset[str]]]:
+    """Forecasts of what the most active newcomer of the test part, and the most active other actor, did last."""
     import numpy as np
 
     facts, newcomer = world.dataset.test, world.since > 0
     names, relations = facts.vocab.entities, facts.vocab.relations
-    asked = []
+    forecasts = []
     for who, among in (("A newcomer, whom training never saw", newcomer), ("One who was always there", ~newcomer)):
-        own = facts.select(among[facts.s])
-        if not len(own):
+        acts = facts.select(among[facts.s])
+        if not len(acts):
             continue
-        own = own.select(own.s == np.bincount(own.s).argmax())
-        own = own.select(own.r == np.bincount(own.r).argmax())
-        last = own.select(own.t == own.t.max())
+        acts = acts.select(acts.s == np.bincount(acts.s).argmax())
+        acts = acts.select(acts.r == np.bincount(acts.r).argmax())
+        last = acts.select(acts.t == acts.t.max())
         answer = tango.forecast(names[last.s[0]], relations[last.r[0]], at=int(last.t[0]), top=5)
-        asked.append((who, answer, frozenset(names[o] for o in last.o)))
-    return asked
+        forecasts.append((who, answer, frozenset(names[o] for o in last.o)))
+    return forecasts
 
 
 def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:
-    """Commands to go on with; each names only what is there, but for a table of one's own."""
+    """Suggest commands that work as they are, and one for a table of the user's own."""
     output.say()
     output.say("Next:")
     if out is None:

@@ -14,18 +14,19 @@ from typing import Any
 import typer
 
 from tangokg.cli.options import Json
-from tangokg.cli.output import Output, make_table
+from tangokg.cli.output import Output
+from tangokg.cli.tables import make_table
 
 
 def doctor(ctx: typer.Context, as_json: Json = False) -> None:
-    """Print versions, device, memory, where data are looked for, and which extras are installed."""
+    """Print versions, device, memory, data folders, and which extras are installed."""
     output: Output = ctx.obj
-    found = examine()
+    report = examine()
     if as_json:
-        output.json(found)
+        output.json(report)
         return
     rows = []
-    for subject, values in found.items():
+    for subject, values in report.items():
         for place, (name, value) in enumerate(values.items()):
             rows.append([subject if place == 0 else "", name, _text(value)])
     output.show(make_table("tango doctor", ("", "", ""), rows, left=3))
@@ -39,11 +40,11 @@ def examine() -> dict[str, dict[str, Any]]:
 
     core, extras = _requirements()
     versions = {"tangokg": __version__, "python": sys.version.split()[0]} | {name: _installed(name) for name in core}
-    places = {str(place): "there" if place.is_dir() else "not there" for place in data_folders()}
+    places = {str(place): "found" if place.is_dir() else "not found" for place in data_folders()}
     return {
         "versions": versions,
         "machine": _machine(),
-        "extras": {extra: _extra(lines) for extra, lines in extras.items() if _is_there(extra)},
+        "extras": {extra: _extra(lines) for extra, lines in extras.items() if _exists(extra)},
         "data looked for in": places,
         "cache": {"folder": str(cache_folder())},
         "known sets": {known["name"]: known["found"] or "not here" for known in known_sets()},
@@ -86,8 +87,8 @@ def _name(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
 
 
-def _is_there(extra: str) -> bool:
-    """Whether this version has what an extra is for: a folder of its name, or, for ``dev``, its tests."""
+def _exists(extra: str) -> bool:
+    """Whether this version has the part that an extra is for: a folder of its name; ``dev`` is for its tests."""
     return extra == "dev" or find_spec(f"tangokg.{extra}") is not None
 
 

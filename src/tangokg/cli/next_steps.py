@@ -1,4 +1,4 @@
-"""The commands that a command offers at its end: with the options that were given, and a question worth asking."""
+"""The next commands that a command suggests at its end, with the options that were given."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from tangokg.quads import Quadruples
 
 OWN = frozenset({"--json", "--out", "--plot", "--resume", "--overwrite", "--quiet", "--verbose", "--help"})
-LATELY = 0.1  # of the facts: the last ones
+LATELY = 0.1  # the share of the facts that count as recent
 
 
 def next_command(words: Sequence[str], *command: str, without: Sequence[str] = ()) -> str:
-    """A command to copy: its own words, then each option of ``words`` that it has too, but for those ``without``."""
+    """A command to copy: its own words, then each option of ``words`` that it has too, except those in ``without``."""
     from typer.main import get_command
 
     from tangokg.cli.app import app
@@ -39,7 +39,7 @@ def _given(words: Sequence[str], takes: dict[str, bool]) -> Iterator[tuple[str, 
 
 
 def worth_asking(facts: Quadruples) -> tuple[str, str]:
-    """A subject and a relation with many facts of late and, where there are such, more than one object."""
+    """A subject and a relation with many recent facts and, if possible, more than one object."""
     import numpy as np
 
     late = facts.select(facts.t >= np.quantile(facts.t, 1 - LATELY))

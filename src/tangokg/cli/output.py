@@ -1,4 +1,4 @@
-"""What people and programs see: results on standard output, everything else beside it."""
+"""What people and programs see: results on standard output, notes and errors on standard error."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tangokg.cli.fitting import Fitted
 from tangokg.errors import HIDDEN, TangoError, harmless, harmless_line
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
-    from rich.progress import Progress
+    from rich.console import Console
 
-WIDE = 200  # columns where there is no terminal: lines are for programs, and are not folded
-BLOCKS = "▁▂▃▄▅▆▇█"
+WIDE = 200  # columns without a terminal: lines are for programs, and are not folded
 
 
 class Stopped(TangoError):
-    """A command was asked to stop and has kept what it could; Typer would take a KeyboardInterrupt for its own."""
+    """A command was interrupted and has kept what it could. Not a KeyboardInterrupt, which Typer handles itself."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -98,34 +96,31 @@ class Output:
         self.complain(text)
         return status
 
-    def progress(self, what: str) -> AbstractContextManager[Progress]:
-        """A bar that goes away when it is done; nothing without a terminal."""
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Callable[..., None]]:
+        """A bar that goes away when it is done; it is moved by calling ``advance(done, total, what)``."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
-        bar = Progress(*columns, console=self.notes, transient=True, disable=not self.notes.is_terminal)
-        bar.add_task(harmless_line(what), total=None)
-        return bar
+        with Progress(*columns, console=self.notes, transient=True, disable=not self.notes.is_terminal) as bar:
+            task = bar.add_task(harmless_line(what), total=None)
 
+            def advance(done: int, total: int | None, what: str = what) -> None:
+                bar.update(task, description=harmless_line(what), completed=done, total=total)
 
-def make_table(
-    title: str | Sequence[str], columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
-) -> Group:
-    """A table whose first ``left`` columns hold text and whose others hold numbers; it fits the console.
+            yield advance
 
-    A title of several lines is given line by line: line ends within a name are written out.
-    """
-    from rich.console import Group
-    from rich.text import Text
+    def check_figure(self, path: Path | None) -> None:
+        """An error, before anything is computed, if a figure cannot be written to ``--plot``."""
+        if path is not None:
+            from tangokg.report import check_figure
 
-    cells = tuple(tuple(harmless_line(cell) for cell in row) for row in rows)
-    lines = map(harmless_line, [title] if isinstance(title, str) else title)
-    return Group(Text("\n".join(lines), style="bold"), Fitted(tuple(columns), cells, left))
+            check_figure(path)
 
 
 @contextmanager
-def heard(output: Output) -> Iterator[None]:
-    """What the library warns of becomes a note; what reading left out is one already."""
+def warnings_as_notes(output: Output) -> Iterator[None]:
+    """Show warnings of the library as notes, except those about reading, which are shown with the data."""
     handler = logging.Handler(logging.WARNING)
     handler.addFilter(lambda record: record.name != "tangokg.reading")
     handler.emit = lambda record: output.say(f"note: {record.getMessage()}")  # type: ignore[method-assign]
@@ -135,29 +130,3 @@ def heard(output: Output) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-def figures(summary: Mapping[str, float]) -> list[str]:
-    """MRR and Hits@k of one ``to_dict`` as cells."""
-    return [f"{value:.2f}" for value in summary.values()]
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """``1 fact``, ``2,000 facts``."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-FIGURES = ("MRR", "Hits@1", "Hits@3", "Hits@10")
-
-
-def bar(share: float, width: int = 20) -> str:
-    """A bar of blocks, ``width`` long for a share of 1."""
-    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
-    part = " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-    return "█" * (eighths // 8) + part
-
-
-def sparkline(counts: Sequence[float]) -> str:
-    """One block for each count, as high as its share of the largest."""
-    most = max(counts, default=0)
-    return "".join(BLOCKS[min(int(8 * count / most), 7)] if count else " " for count in counts) if most else ""

@@ -9,156 +9,95 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tangokg.cli.data import tell_data
 from tangokg.cli.next_steps import next_command
-from tangokg.cli.options import (
-    Columns,
-    Data,
-    DateFormat,
-    Device,
-    Json,
-    Model,
-    OneRelation,
-    Overlap,
-    Reading,
-    Settings,
-    SkipBad,
-    SomeSeed,
-    TestFrom,
-    Timezone,
-    TrainShare,
-    Unit,
-    ValidFrom,
-    ValidShare,
-    parse_budget,
-    parse_columns,
-    parse_device,
-)
-from tangokg.cli.output import Output, Stopped, counted, make_table
+from tangokg.cli.options import Data, Device, Json, Model, Seed, Settings, Splitting, parse_device, with_reading
+from tangokg.cli.output import Output, Stopped
+from tangokg.cli.tables import counted, make_table
+from tangokg.config import parse_duration
 from tangokg.errors import ConfigError, TrainingError, nearest, offer
 
 if TYPE_CHECKING:
-    from tangokg.tune import Outcome, Plan, Search
+    from tangokg.tune.study import Outcome
+    from tangokg.tune.work import Search
 
 SHOWN = 10  # trials in the table, without -v
 
-PresetName = Annotated[
-    str, typer.Option("--preset", metavar="NAME", help="paper-grid (the paper's 432 trials) or search (a sampler).")
-]
-Trials = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Trials of the study in all: 24, or the whole grid.", show_default=False),
-]
-StudyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--study",
-        metavar="FILE",
-        help="Where trials are kept: runs/<data>-<preset>.study. One that is there goes on.",
-        show_default=False,
-    ),
-]
-Workers = Annotated[int, typer.Option(min=1, metavar="N", help="Processes that take trials side by side.")]
-Budget = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME", help="Stop after this long, such as 8m; trials under way are kept.", show_default=False
-    ),
-]
-Pruner = Annotated[
-    str,
-    typer.Option("--pruner", metavar="NAME", help="When a trial is given up: median, halving (ASHA) or none."),
-]
-PlotStudy = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw the trials, in order and by setting: .png, .svg or .pdf."),
-]
-BestFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="FILE", help="Write the best config, for `tango train --config`.", show_default=False
-    ),
-]
 
-
+@with_reading
 def tune(
     ctx: typer.Context,
     data: Data,
+    reading: Splitting,
     model: Model = None,
-    preset: PresetName = "search",
-    trials: Trials = None,
-    study: StudyFile = None,
-    workers: Workers = 1,
-    budget: Budget = None,
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="paper-grid (the paper's 432 trials) or search (a sampler).")
+    ] = "search",
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Trials of the whole study; by default 24, or the whole grid."),
+    ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where trials are kept; by default runs/<data>-<preset>.study. An existing study is resumed.",
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that run trials side by side.")] = 1,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Stop after this long, such as 8m; unfinished trials are kept."),
+    ] = None,
     settings: Settings = None,
-    pruner: Pruner = "median",
-    seed: SomeSeed = None,
+    pruner: Annotated[
+        str, typer.Option(metavar="NAME", help="When a trial is given up: median, halving (ASHA) or none.")
+    ] = "median",
+    seed: Seed = None,
     device: Device = None,
-    plot: PlotStudy = None,
-    out: BestFile = None,
-    train_share: TrainShare = None,
-    valid_share: ValidShare = None,
-    valid_from: ValidFrom = None,
-    test_from: TestFrom = None,
-    column: Columns = None,
-    unit: Unit = None,
-    timezone: Timezone = None,
-    date_format: DateFormat = None,
-    skip_bad: SkipBad = False,
-    relation: OneRelation = None,
-    overlap: Overlap = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the trials, in order and by setting: .png, .svg or .pdf."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the best config, for `tango train --config`.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Search for good settings on the validation part; the test part is never looked at."""
     output: Output = ctx.obj
-    began = time.time()
-    seconds = parse_budget(budget)
-    _check(pruner, plot, out)
-    from tangokg.cli.sources import read_source, tell
-    from tangokg.tune import PRESETS, Search, load_optuna, make_plan
+    deadline = None if budget is None else time.time() + parse_duration(budget, "--budget")
+    _check(pruner, out)
+    output.check_figure(plot)
+    from tangokg.train.memory import keep_freed_memory
+    from tangokg.tune.python import make_search
+    from tangokg.tune.sampling import load_optuna
 
     load_optuna()
-    reading = Reading(
-        parse_columns(column),
-        unit,
-        train_share,
-        valid_share,
-        valid_from,
-        test_from,
-        timezone,
-        date_format,
-        skip_bad,
-        relation,
-        overlap,
-    )
-    dataset = read_source(data, reading)
+    keep_freed_memory()
+    dataset = reading.read(data)
     assignments = [*(settings or []), *([f"device={parse_device(device)}"] if device else [])]
-    plan = make_plan(dataset, preset, model, assignments, seed or 0)
-    most = min(trials or plan.size or PRESETS[preset].trials, plan.points or 10**9)
     path = study or Path("runs") / f"{dataset.name}-{preset}.study"
-    deadline = None if seconds is None else began + seconds
-    search = Search(dataset, plan, path, most, pruner, deadline)
-    tell(output, dataset)
-    _tell_plan(output, search)
-    outcomes = _search_shown(output, search, workers)
-    _finish(output, search, outcomes, out, plot, as_json, data)
+    search = make_search(dataset, preset, model, assignments, seed or 0, path, trials, pruner, deadline)
+    tell_data(output, dataset)
+    _tell_search(output, search)
+    outcomes = _run(output, search, workers)
+    _show(output, search, outcomes, as_json)
+    _finish(output, search, outcomes, out, plot, data)
 
 
-def _check(pruner: str, plot: Path | None, out: Path | None) -> None:
-    """What can be told before anything is read."""
+def _check(pruner: str, out: Path | None) -> None:
+    """An error, before anything is read, if an option cannot be used."""
     from tangokg.tune.sampling import PRUNERS
 
     if pruner not in PRUNERS:
         raise ConfigError(f"unknown pruner {pruner!r}.{offer(nearest(pruner, PRUNERS))} Known: {', '.join(PRUNERS)}.")
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
-        raise ConfigError(f"--out {out}: expected the name of a file in a folder that is there.")
-    if plot:
-        from tangokg.report import check_figure
-
-        check_figure(plot)
+        raise ConfigError(f"--out {out}: expected the name of a file in an existing folder.")
 
 
-def _tell_plan(output: Output, search: Search) -> None:
-    from tangokg.tune import PRESETS
+def _tell_search(output: Output, search: Search) -> None:
+    from tangokg.tune.space import PRESETS
 
     plan = search.plan
     size = f" of {plan.size:,} in its grid" if plan.size else ""
@@ -167,92 +106,64 @@ def _tell_plan(output: Output, search: Search) -> None:
     output.say(f"  the study is {search.path}; further workers can join it with the same command")
 
 
-def _search_shown(output: Output, search: Search, workers: int) -> list[Outcome]:
+def _run(output: Output, search: Search, workers: int) -> list[Outcome]:
     """All trials, with a display; an interruption says how to go on."""
     from tangokg.train import Interrupted
-    from tangokg.tune import work, work_together
-    from tangokg.tune.display import Display
+    from tangokg.tune.python import run_search
 
     try:
-        with Display(output.notes, search.trials) as display:
-            if workers > 1:
-                return work_together(search, workers, display.hear)
-            return work(search, hear=display.hear)
+        return run_search(search, workers, output.notes)
     except Interrupted as stop:
         raise Stopped(
-            f"interrupted; the study is {search.path}, and trials under way have a checkpoint. Go on with:\n"
+            f"interrupted; the study is {search.path}, and unfinished trials have a checkpoint. Go on with:\n"
             f"  {shlex.join(['tango', *output.words])}",
             stop.status,
         ) from stop
 
 
-def _finish(
-    output: Output,
-    search: Search,
-    outcomes: list[Outcome],
-    out: Path | None,
-    plot: Path | None,
-    as_json: bool,
-    data: str,
-) -> None:
-    """The table, the best config and the figure."""
-    from tangokg.tune import OVER, best_of
+def _show(output: Output, search: Search, outcomes: list[Outcome], as_json: bool) -> None:
+    """The best trials first."""
+    from tangokg.tune.display import cell
+    from tangokg.tune.study import OVER, best_of
 
     best = best_of(outcomes)
     over = sum(outcome.state in OVER for outcome in outcomes)
     if best is None and over == search.trials:
-        raise TrainingError(f"no trial of {search.path} came to an epoch; the last one: {outcomes[-1].note}")
+        raise TrainingError(f"no trial of {search.path} completed an epoch; the last one: {outcomes[-1].note}")
     if as_json:
         found = {"best": best.to_dict() if best else None, "trials": [outcome.to_dict() for outcome in outcomes]}
         output.json({"study": str(search.path), "dataset": search.dataset.name, **search.plan.to_dict()} | found)
     else:
-        _show(output, search, outcomes)
+        ranked = sorted(outcomes, key=lambda o: (-1.0 if o.mrr is None else o.mrr, -o.number), reverse=True)
+        shown = ranked if output.verbose else ranked[:SHOWN]
+        rows = []
+        for outcome in shown:
+            number, state, *values, mrr, epochs, seconds = outcome.to_row(search.plan.space).values()
+            figures = ["" if mrr is None else f"{mrr:.2f}", cell(epochs), "" if seconds is None else f"{seconds:.0f}"]
+            rows.append([str(number), state, *map(cell, values), *figures])
+        title = f"{search.dataset.name}, validation MRR in per cent: {len(shown)} of {counted(len(outcomes), 'trial')}"
+        columns = ("trial", "", *search.plan.space, "MRR", "epochs", "seconds")
+        output.show(make_table(title, columns, rows, left=2))
     if over < search.trials:
-        output.say(f"{over} of {counted(search.trials, 'trial')} are over; the same command goes on.")
-    if best is None:
-        output.say("No trial has come to an epoch yet, so that there is nothing to write.")
+        output.say(f"{over} of {counted(search.trials, 'trial')} have ended; the same command goes on.")
+
+
+def _finish(
+    output: Output, search: Search, outcomes: list[Outcome], out: Path | None, plot: Path | None, data: str
+) -> None:
+    """The best config and the figure."""
+    from tangokg.tune.python import tuned
+
+    result = tuned(search, outcomes)
+    if result is None:
+        output.say("No trial has completed an epoch yet, so there is nothing to write.")
         return
     if out is not None:
-        _write_best(out, search.plan, best, search.dataset.name, over)
+        result.save(out)
         output.say(f"The best config is in {out}. Next:")
         of_config = ("--config", "--model", "--set", "--seed", "--budget", "--device")
         command = next_command(output.words, "train", data, "--config", str(out), without=of_config)
         output.say(f"  {command}")
     if plot is not None:
-        from tangokg.tune.figure import plot_study
-
-        plot_study(plot, outcomes, search.plan.space, f"{search.plan.preset} on {search.dataset.name}")
+        result.draw(plot)
         output.say(f"The figure is in {plot}.")
-
-
-def _show(output: Output, search: Search, outcomes: list[Outcome]) -> None:
-    """The best trials first."""
-    from tangokg.tune.display import cell
-
-    ranked = sorted(outcomes, key=lambda o: (-1.0 if o.mrr is None else o.mrr, -o.number), reverse=True)
-    names = list(search.plan.space)
-    shown = ranked if output.verbose else ranked[:SHOWN]
-    rows = [
-        [
-            str(o.number),
-            o.state,
-            *(cell(o.values.get(name, "")) for name in names),
-            "" if o.mrr is None else f"{o.mrr:.2f}",
-            str(o.epochs),
-            "" if o.seconds is None else f"{o.seconds:.0f}",
-        ]
-        for o in shown
-    ]
-    title = f"{search.dataset.name}, validation MRR in per cent: {len(shown)} of {counted(len(outcomes), 'trial')}"
-    output.show(make_table(title, ("trial", "", *names, "MRR", "epochs", "seconds"), rows, left=2))
-
-
-def _write_best(path: Path, plan: Plan, best: Outcome, name: str, trials: int) -> None:
-    from tangokg.config import to_toml
-    from tangokg.train.checkpoint import write_atomically
-
-    head = (
-        f"# Best of {counted(trials, 'trial')} of {plan.preset}: validation MRR {best.mrr:.2f} (trial {best.number})\n"
-    )
-    tables = plan.final(best.values).to_tables() | {"data": {"name": name}}
-    write_atomically(path, (head + to_toml(tables)).encode())

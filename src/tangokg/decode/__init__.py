@@ -9,7 +9,7 @@ import torch
 from tangokg.config import update
 from tangokg.decode.conve import ConvE, ConvEDecoding
 from tangokg.decode.decoders import ConvTransE, ConvTransEDecoding, Decoder, DistMult, TuckER, TuckERDecoding
-from tangokg.decode.settings import Decoding
+from tangokg.decode.settings import Decoding, check_settings, check_sizes_and_rates
 from tangokg.decode.states import States
 from tangokg.errors import ConfigError
 
@@ -41,6 +41,8 @@ __all__ = [
     "States",
     "TuckER",
     "TuckERDecoding",
+    "check_settings",
+    "check_sizes_and_rates",
     "make_decoder",
     "make_decoding",
 ]

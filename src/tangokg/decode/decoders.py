@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv1d
+from torch.nn.functional import pad
 
 from tangokg.decode.settings import Decoding
 from tangokg.errors import ConfigError
@@ -76,22 +76,18 @@ class TuckER(Decoder):
     def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
         of_subject, of_matrix, of_query = self.rates
         x = dropout(self.norm_in(h_s), of_subject, generator)  # (B, D)
+        shape = (-1, *[x.shape[1]] * 2)
         if generator is not None and of_matrix:
-            matrices = (h_rel.index_select(0, r) @ self.core).view(len(r), *[x.shape[1]] * 2)  # (B, D, D)
+            matrices = (h_rel.index_select(0, r) @ self.core).view(shape)  # (B, D, D)
             x = torch.bmm(x[:, None], dropout(matrices, of_matrix, generator))[:, 0]  # (B, D)
         else:
-            x = self._contract(x, h_rel, r)  # (B, D)
+            if h_rel.is_cuda and len(h_rel) <= min(len(r), ALL_LABELS):  # nearly all occur; a GPU is not asked which
+                distinct, group = h_rel, r
+            else:
+                label, group = torch.unique(r, return_inverse=True)  # (U,), (B,)
+                distinct = h_rel.index_select(0, label)
+            x = grouped_product(x, group, (distinct @ self.core).view(shape))  # (B, D)
         return dropout(self.norm_out(x), of_query, generator)
-
-    def _contract(self, x: Tensor, h_rel: Tensor, r: Tensor) -> Tensor:
-        """The core times relation and subject (B, D) of each query."""
-        if h_rel.is_cuda and len(h_rel) <= min(len(r), ALL_LABELS):  # nearly all occur; the GPU is not asked which
-            distinct, group = h_rel, r
-        else:
-            label, group = torch.unique(r, return_inverse=True)  # (U,), (B,)
-            distinct = h_rel.index_select(0, label)
-        matrices = (distinct @ self.core).view(len(distinct), *[x.shape[1]] * 2)  # (U, D, D)
-        return grouped_product(x, group, matrices)
 
 
 @dataclass(frozen=True)
@@ -128,23 +124,29 @@ class ConvTransE(Decoder):
 
     def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
         x = torch.stack([h_s, h_rel.index_select(0, r)], dim=1)  # (B, 2, D)
-        x = conv1d(dropout(x, self.dropout, generator), self.kernel, padding="same")  # (B, channels, D)
+        x = self._convolve(dropout(x, self.dropout, generator))  # (B, channels, D)
         x = dropout(torch.relu(x).flatten(1), self.dropout, generator) @ self.linear  # (B, D)
         return torch.relu(dropout(self.norm(x), self.dropout, generator))
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        """(B, 2, D) -> (B, channels, D) as one product: a GPU takes 4 ms to prepare the gradient of ``conv1d``."""
+        width, size = self.kernel.shape[2], x.shape[2]
+        padded = pad(x, (width // 2, width // 2))
+        shifted = torch.stack([padded[..., i : i + size] for i in range(width)], dim=2)  # (B, 2, width, D)
+        return self.kernel.flatten(1) @ shifted.flatten(1, 2)
 
 
 def grouped_product(x: Tensor, group: Tensor, matrices: Tensor) -> Tensor:
     """Row b of the result is ``x[b] @ matrices[group[b]]``: one product for each group, or on a GPU for all blocks."""
     group, order = torch.sort(group, stable=True)
-    product = _in_blocks if x.is_cuda else _one_by_one
-    rows = product(x.index_select(0, order), group, matrices)  # (B, D)
+    rows = x.index_select(0, order)  # (B, D)
+    if x.is_cuda:
+        rows = _in_blocks(rows, group, matrices)
+    else:
+        pieces = rows.split(torch.bincount(group, minlength=len(matrices)).tolist())
+        rows = torch.cat([piece @ matrix for piece, matrix in zip(pieces, matrices.unbind(), strict=True)])
     back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
     return rows.index_select(0, back)
-
-
-def _one_by_one(x: Tensor, group: Tensor, matrices: Tensor) -> Tensor:
-    pieces = x.split(torch.bincount(group, minlength=len(matrices)).tolist())
-    return torch.cat([piece @ matrix for piece, matrix in zip(pieces, matrices.unbind(), strict=True)])
 
 
 def _in_blocks(x: Tensor, group: Tensor, matrices: Tensor, width: int = 32) -> Tensor:

@@ -16,32 +16,32 @@ def edge_keys(timeline: Timeline) -> Tensor:
     return (j * timeline.num_entities + timeline.s) * (2 * timeline.num_relations) + timeline.r
 
 
-def other_answers(timeline: Timeline, windows: Windows, queries: Queries) -> tuple[Tensor, Tensor]:
-    """(row, object) of the other true answers to each query: the further objects of (s, r) at the time asked for."""
+def true_answers(timeline: Timeline, windows: Windows, queries: Queries) -> tuple[Tensor, Tensor]:
+    """(row, object) of all true answers to each query: the objects of (s, r) at the time asked for."""
     key = timeline.derive(edge_keys)
     j = torch.searchsorted(timeline.t, windows.t).index_select(0, queries.window)
     asked = (j * timeline.num_entities + queries.s) * (2 * timeline.num_relations) + queries.r
     edge, row = expand(torch.searchsorted(key, asked), torch.searchsorted(key, asked, right=True))
-    o = timeline.o.index_select(0, edge)
-    other = (o != queries.answer.index_select(0, row)).nonzero()[:, 0]
-    return row.index_select(0, other), o.index_select(0, other)
+    return row, timeline.o.index_select(0, edge)
 
 
 def filtered_cross_entropy(
-    scores: Tensor, answer: Tensor, left_out: tuple[Tensor, Tensor], smoothing: float = 0.0
+    scores: Tensor, row: Tensor, answer: Tensor, true: tuple[Tensor, Tensor], smoothing: float = 0.0
 ) -> Tensor:
-    r"""Mean cross-entropy of the answers among all candidates but those left out (docs/maths.md, row M54).
+    r"""Mean cross-entropy of each answer among all candidates but the other true ones (docs/maths.md, row M54).
 
     .. math:: \log \sum_{o \notin F} e^{x_o} - (1 - \epsilon) x_a - \epsilon \, \mathrm{mean}_{o \notin F} x_o
 
-    where :math:`\epsilon` smooths the labels.
+    where :math:`\epsilon` smooths the labels. Several answers (B,) share a ``row`` (B,) of the scores (U, N); ``true``
+    (row, object) holds all true answers of each row.
     """
-    row, o = left_out
-    logits = scores.index_put((row, o), scores.new_tensor(-torch.inf))
-    loss = logits.logsumexp(1) - (1 - smoothing) * scores.gather(1, answer[:, None])[:, 0]
+    flat = scores.reshape(-1)
+    at = true[0] * scores.shape[1] + true[1]
+    wrong = flat.index_fill(0, at, -torch.inf).view_as(scores).logsumexp(1)  # (U,)
+    own = flat.index_select(0, row * scores.shape[1] + answer)  # (B,)
+    loss = torch.logaddexp(wrong.index_select(0, row), own) - (1 - smoothing) * own
     if smoothing:
-        left = scores.reshape(-1).index_select(0, row * scores.shape[1] + o)
-        total = scores.sum(1).index_add(0, row, -left)
-        size = torch.full_like(total, scores.shape[1]).index_add(0, row, -torch.ones_like(left))
-        loss = loss - smoothing * total / size
+        total = scores.sum(1).index_add(0, true[0], -flat.index_select(0, at))
+        size = torch.full_like(total, scores.shape[1] + 1).index_add(0, true[0], -torch.ones_like(at, dtype=own.dtype))
+        loss = loss - smoothing * (total.index_select(0, row) + own) / size.index_select(0, row)
     return loss.mean()

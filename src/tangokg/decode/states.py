@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from torch.nn.functional import pad
 from tangokg.snapshots.blocks import Block
 from tangokg.snapshots.windows import Queries
 
-Sparse = tuple[Tensor, Tensor, Tensor]  # (row, object, value) added to the logits
 ALIGNED = {"cpu": 1, "cuda": 8}  # of which the number of columns is a multiple
 STATE_BYTES = {"cpu": 0, "cuda": 2**30}  # of states written out at once; on a CPU one window's stay in the cache
 
@@ -82,19 +81,27 @@ class States:
         logits: Tensor = _Scores.apply(query, self.base, self.touched, self._layout(asked))  # type: ignore[no-untyped-call]
         return logits
 
-    def cross_entropy(self, query: Tensor, asked: Queries, sparse: Sparse | None = None) -> Tensor:
+    def cross_entropy(self, query: Tensor, asked: Queries) -> Tensor:
         """Mean cross-entropy of the answers under softmax over all candidates, in one (B, N) matrix overall."""
-        answer = asked.answer
-        row, column, value = sparse or (answer[:0], answer[:0], query.new_zeros(0))
-        loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-            query.to(self.base.dtype), self.base, self.touched, value, row, column, answer, self._layout(asked)
-        )
+        tensors = query.to(self.base.dtype), self.base, self.touched, asked.answer
+        loss: Tensor = _CrossEntropy.apply(*tensors, self._layout(asked))  # type: ignore[no-untyped-call]
         return loss
 
     def _layout(self, asked: Queries) -> _Layout:
         ends = pairwise(accumulate(asked.sizes, initial=0)), pairwise(self.block.borders)
         parts = [_Part(w, slice(*b), slice(*m)) for w, (b, m) in enumerate(zip(*ends, strict=False)) if b[0] < b[1]]
-        return _Layout(self.factor, asked.window, self.block, parts, STATE_BYTES[self.base.device.type])
+        base, kind = self.base, self.base.device.type
+        if not worth_writing_out(parts, base, STATE_BYTES[kind]):
+            return _Layout(self.factor, asked.window, self.block, parts, None, len(base))
+        most = max(1, STATE_BYTES[kind] // max(1, base.numel() * base.element_size()))
+        groups: list[list[_Part]] = []
+        for part in parts:
+            if groups and len(groups[-1]) < most and groups[-1][-1].window + 1 == part.window:
+                groups[-1].append(part)
+            else:
+                groups.append([part])
+        width = -(-len(base) // ALIGNED[kind]) * ALIGNED[kind]
+        return _Layout(self.factor, asked.window, self.block, parts, groups, width)
 
 
 @dataclass(frozen=True)
@@ -106,15 +113,29 @@ class _Part:
     rows: slice
 
 
+def worth_writing_out(parts: list[_Part], base: Tensor, room: int) -> bool:
+    """Whether writing out the states of a window, (N, D), costs less than replacing columns of the scores.
+
+    The columns take a second product of B_w M_w D and four passes over B_w M_w scattered scores; the states take five
+    passes over N D. On a GPU what counts is the number of launches, and the states of all windows, for which there is
+    ``room`` in bytes, take few.
+    """
+    if len(parts) * base.numel() * base.element_size() <= room:
+        return True
+    columns = sum((b.stop - b.start) * (m.stop - m.start) for b, m in ((part.queries, part.rows) for part in parts))
+    return bool(8 * columns > len(parts) * base.numel())
+
+
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Which query rows and which touched rows belong to which window."""
+    """Which query rows and which touched rows belong to which window, and how the scores are computed."""
 
     factor: Tensor  # (W,)
     window: Tensor  # (B,)
     block: Block
     parts: list[_Part]
-    room: int  # bytes that written-out states may take
+    groups: list[list[_Part]] | None  # neighbouring windows whose states are written out together; None: none are
+    width: int  # of the scores: N, or a few columns more, for products on a GPU are twice as fast where 8 divides it
 
     @property
     def scale(self) -> Tensor:
@@ -124,70 +145,40 @@ class _Layout:
     def entity(self, part: _Part) -> Tensor:
         return self.block.entity[part.rows]
 
-    def by_window(self, base: Tensor) -> bool:
-        """Whether writing out the states of a window, (N, D), costs less than replacing columns of the scores.
-
-        The columns take a second product of B_w M_w D and four passes over B_w M_w scattered scores; the states take
-        five passes over N D. On a GPU what counts is the number of launches, and the states of all windows take few.
-        """
-        if len(self.parts) * base.numel() * base.element_size() <= self.room:
-            return True
-        columns = sum(_length(part.queries) * _length(part.rows) for part in self.parts)
-        return 8 * columns > len(self.parts) * base.numel()
-
-    def groups(self, base: Tensor) -> list[list[_Part]]:
-        """Neighbouring windows whose states are written out together: as many as there is room for, one at least."""
-        size = max(1, self.room // max(1, base.numel() * base.element_size()))
-        groups: list[list[_Part]] = []
-        for part in self.parts:
-            if groups and len(groups[-1]) < size and groups[-1][-1].window + 1 == part.window:
-                groups[-1].append(part)
-            else:
-                groups.append([part])
-        return groups
-
-    def width(self, base: Tensor) -> int:
-        """Candidates that written-out states have room for; products on a GPU are twice as fast where 8 divides it."""
-        return -(-len(base) // ALIGNED[base.device.type]) * ALIGNED[base.device.type]
-
-    def places(self, group: list[_Part], base: Tensor) -> tuple[slice, Tensor]:
-        """The touched rows of a group of windows, and where they stand in its states (G * width, D)."""
-        rows = slice(group[0].rows.start, group[-1].rows.stop)
-        return rows, (self.block.window[rows] - group[0].window) * self.width(base) + self.block.entity[rows]
-
-    def states(self, group: list[_Part], base: Tensor, touched: Tensor) -> Tensor:
-        """The states (G, width, D) of windows ``group[0].window .. group[-1].window``, written out."""
-        rows, place = self.places(group, base)
-        factor = self.factor[_windows(group), None, None]
+    def write_out(self, group: list[_Part], base: Tensor, touched: Tensor) -> _Written:
+        """The states of neighbouring windows."""
+        first, last = group[0], group[-1]
+        rows, factor = slice(first.rows.start, last.rows.stop), self.factor[first.window : last.window + 1, None, None]
+        place = (self.block.window[rows] - first.window) * self.width + self.block.entity[rows]
         states = base * factor
-        if self.width(base) > len(base):
-            states = pad(states, (0, 0, 0, self.width(base) - len(base)))
+        if self.width > len(base):
+            states = pad(states, (0, 0, 0, self.width - len(base)))
         states.view(-1, base.shape[1]).index_copy_(0, place, touched[rows])
-        return states
+        return _Written(states, factor, rows, place)
 
 
-def _length(of: slice) -> int:
-    return int(of.stop - of.start)
+class _Written(NamedTuple):
+    """The states of some windows, written out."""
 
-
-def _windows(group: list[_Part]) -> slice:
-    return slice(group[0].window, group[-1].window + 1)
+    states: Tensor  # (G, width, D)
+    factor: Tensor  # (G, 1, 1)
+    rows: slice  # the touched rows of these windows
+    place: Tensor  # where they stand in the states (G * width, D)
 
 
 def _logits(query: Tensor, base: Tensor, touched: Tensor, layout: _Layout) -> Tensor:
-    if layout.by_window(base):
-        logits = base.new_empty(len(query), layout.width(base))  # (B, N), and a few columns more
-        for group in layout.groups(base):
-            states = layout.states(group, base, touched)
-            for part in group:
-                own = states[part.window - group[0].window]
-                _product_into(logits[part.queries], query[part.queries], own.T)
-        logits[:, len(base) :] = -torch.inf
+    if layout.groups is None:
+        logits = ((query * layout.scale) @ base.T).to(base.dtype)  # (B, N); autocast may multiply in half precision
+        for part in layout.parts:
+            own = (query[part.queries] @ touched[part.rows].T).to(base.dtype)  # (B_w, M_w)
+            logits[part.queries].index_copy_(1, layout.entity(part), own)
         return logits
-    logits = ((query * layout.scale) @ base.T).to(base.dtype)  # (B, N); autocast may multiply in half precision
-    for part in layout.parts:
-        own = (query[part.queries] @ touched[part.rows].T).to(base.dtype)  # (B_w, M_w)
-        logits[part.queries].index_copy_(1, layout.entity(part), own)
+    logits = base.new_empty(len(query), layout.width)  # (B, N), and a few columns more
+    for group in layout.groups:
+        states = layout.write_out(group, base, touched).states
+        for part in group:
+            _product_into(logits[part.queries], query[part.queries], states[part.window - group[0].window].T)
+    logits[:, len(base) :] = -torch.inf
     return logits
 
 
@@ -204,29 +195,27 @@ def _backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, base and touched; ``grad`` (B, N) is used up."""
     of_query, of_touched = torch.zeros_like(query), torch.zeros_like(touched)
-    if layout.by_window(base):
-        of_base = torch.zeros_like(base)
-        for group in layout.groups(base):
-            states = layout.states(group, base, touched)
-            for part in group:
-                _product_into(of_query[part.queries], grad[part.queries], states[part.window - group[0].window])
-            for part in group:  # the states are used up: their gradients take their place
-                own = states[part.window - group[0].window]
-                _product_into(own, grad[part.queries].T, query[part.queries])
-            flat = states.view(-1, base.shape[1])
-            rows, place = layout.places(group, base)
-            of_touched[rows] = flat.index_select(0, place)
-            flat.index_fill_(0, place, 0.0)
-            of_base.add_(states.mul_(layout.factor[_windows(group), None, None]).sum(0)[: len(base)])
-        return of_query, of_base, of_touched
-    for part in layout.parts:
-        entity = layout.entity(part)
-        own = grad[part.queries].index_select(1, entity)  # (B_w, M_w)
-        of_query[part.queries] = own @ touched[part.rows]
-        of_touched[part.rows] = own.T @ query[part.queries]
-        grad[part.queries].index_fill_(1, entity, 0.0)
-    of_query.addcmul_(grad @ base, layout.scale)
-    return of_query, grad.T @ (query * layout.scale), of_touched
+    if layout.groups is None:
+        for part in layout.parts:
+            entity = layout.entity(part)
+            own = grad[part.queries].index_select(1, entity)  # (B_w, M_w)
+            of_query[part.queries] = own @ touched[part.rows]
+            of_touched[part.rows] = own.T @ query[part.queries]
+            grad[part.queries].index_fill_(1, entity, 0.0)
+        of_query.addcmul_(grad @ base, layout.scale)
+        return of_query, grad.T @ (query * layout.scale), of_touched
+    of_base = torch.zeros_like(base)
+    for group in layout.groups:
+        states, factor, rows, place = layout.write_out(group, base, touched)
+        for part in group:
+            _product_into(of_query[part.queries], grad[part.queries], states[part.window - group[0].window])
+        for part in group:  # the states are used up: their gradients take their place
+            _product_into(states[part.window - group[0].window], grad[part.queries].T, query[part.queries])
+        flat = states.view(-1, base.shape[1])
+        of_touched[rows] = flat.index_select(0, place)
+        flat.index_fill_(0, place, 0.0)
+        of_base.add_(states.mul_(factor).sum(0)[: len(base)])
+    return of_query, of_base, of_touched
 
 
 class _Scores(torch.autograd.Function):
@@ -240,8 +229,8 @@ class _Scores(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         query, base, touched = ctx.saved_tensors
-        width = ctx.layout.width(base) if ctx.layout.by_window(base) else len(base)
-        grad = pad(grad, (0, width - len(base))) if width > len(base) else grad.clone()
+        more = ctx.layout.width - len(base)
+        grad = pad(grad, (0, more)) if more else grad.clone()
         return (*_backward(grad, query, base, touched, ctx.layout), None)
 
 
@@ -249,33 +238,19 @@ class _CrossEntropy(torch.autograd.Function):
     """Softmax and its gradient overwrite the logits: one (B, N) matrix from end to end."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        base: Tensor,
-        touched: Tensor,
-        value: Tensor,
-        row: Tensor,
-        column: Tensor,
-        answer: Tensor,
-        layout: _Layout,
-    ) -> Tensor:
+    def forward(ctx: Any, query: Tensor, base: Tensor, touched: Tensor, answer: Tensor, layout: _Layout) -> Tensor:
         logits = _logits(query, base, touched, layout)
-        if len(row):
-            logits.index_put_((row, column), value, accumulate=True)
         torch.ops.aten._log_softmax.out(logits, 1, False, out=logits)
         loss = -logits.gather(1, answer[:, None]).mean()
-        ctx.save_for_backward(query, base, touched, row, column, answer)
+        ctx.save_for_backward(query, base, touched, answer)
         ctx.layout, ctx.log_softmax = layout, logits
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        query, base, touched, row, column, answer = ctx.saved_tensors
+        query, base, touched, answer = ctx.saved_tensors
         residual, ctx.log_softmax = ctx.log_softmax.exp_(), None  # used up: a second backward needs a second matrix
         residual.scatter_add_(1, answer[:, None], residual.new_full((len(answer), 1), -1.0))  # softmax - truth
-        of_value = residual[row, column]
-        grads = (*_backward(residual, query, base, touched, ctx.layout), of_value)
-        of_query, of_base, of_touched, of_value = (g.mul_(grad / max(len(answer), 1)) for g in grads)
-        return of_query, of_base, of_touched, of_value, None, None, None, None
+        grads = _backward(residual, query, base, touched, ctx.layout)
+        return *(g.mul_(grad / max(len(answer), 1)) for g in grads), None, None

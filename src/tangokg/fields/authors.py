@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tangokg.fields.derivative import sum_messages
 from tangokg.masks import dropout, dropout_mask
 from tangokg.snapshots.rows import Edges
 
@@ -71,7 +72,7 @@ class AuthorsDerivative(nn.Module):
         x, rel = h, h_rel
         deltas = self.delta.unbind() if self.delta.ndim else (self.delta,) * len(self.weights)
         for layer, (weight, delta) in enumerate(zip(self.weights, deltas, strict=True)):
-            total = _sums(x, rel, edges) @ weight.T  # (N, D)
+            total = sum_messages(x, rel, edges) @ weight.T  # (N, D)
             total = dropout(total, self.dropout, generator) if masks is None else total * masks[layer]
             if self.norms:
                 total = self.norms[layer](total + self.biases[layer])
@@ -79,7 +80,7 @@ class AuthorsDerivative(nn.Module):
             if self.moving_relations:
                 rel = rel + delta * rel
         if self.w:
-            total = _sums(h, h_rel, changes) * self.w_trans  # (N, D)
+            total = sum_messages(h, h_rel, changes) * self.w_trans  # (N, D)
             if self.norm_trans is not None and self.bias_trans is not None:
                 total = self.norm_trans(total + self.bias_trans)
             x = x + self.w * torch.relu(total)
@@ -100,9 +101,3 @@ class AuthorsDerivative(nn.Module):
         if generator is None or not self.dropout or self.masks_of == "stage":
             return None
         return dropout_mask(h.new_empty(len(self.weights), *h.shape), self.dropout, generator)
-
-
-def _sums(h: Tensor, h_rel: Tensor, edges: Edges) -> Tensor:
-    """(N, D) for each receiver the weighted sum of sender times relation."""
-    message = h.index_select(0, edges.s) * h_rel.index_select(0, edges.r) * edges.weight[:, None].to(h.dtype)  # (E, D)
-    return torch.zeros_like(h).index_add_(0, edges.o, message)

@@ -1,91 +1,93 @@
-"""Graph + transition -> dz/dt of the entity states, frozen to one interval (docs/maths.md, rows M1 to M3)."""
+"""Graph + transition -> dz/dt of the entity states, frozen to one interval (docs/maths.md, rows M1 to M3).
+
+This is the form to read, and the one that tests compare with. Training runs the same function in another form, which
+:meth:`TangoField.fast` gives and :mod:`tangokg.fields.fast` holds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
-from tangokg.fields.fused import FusedField
-from tangokg.fields.records import Back, Recorded
 from tangokg.masks import dropout_mask
 from tangokg.snapshots.blocks import Interval
 from tangokg.snapshots.rows import Edges
 
+if TYPE_CHECKING:
+    from tangokg.fields.fast import FastField
+
+
+def sum_messages(h: Tensor, h_rel: Tensor, edges: Edges) -> Tensor:
+    r""":math:`\sum_{(s, r) \in N(o)} w_{sro} \, h_s \odot h_r` over the edges into each row o: (rows, D)."""
+    message = h.index_select(0, edges.s) * h_rel.index_select(0, edges.r) * edges.weight[:, None].to(h.dtype)  # (E, D)
+    return torch.zeros_like(h).index_add_(0, edges.o, message)
+
 
 @dataclass(frozen=True, eq=False)
-class TangoField(Recorded):
+class TangoField:
     r"""dH/dt of one interval, bound to its graph: the convolution layers plus ``w`` times the transition layer.
 
     .. math::
         h^{l+1}_o &= h^l_o + \delta_l \, \mathrm{relu}\Big(W_l \frac{1}{|N(o)|}
             \sum_{(s, r) \in N(o)} h^l_s \odot h_r\Big)
 
-        \frac{dh_o}{dt} &= h^L_o + w \, \mathrm{relu}\Big(\frac{1}{|N_T(o)|} \sum_{(s, r) \in N_T(o)}
-            w_{trans} \odot (T_{sro} \, h_s \odot h_r)\Big)
+        \frac{dh_o}{dt} &= h^L_o + w \, \mathrm{relu}\Big(w_{trans} \odot \frac{1}{|N_T(o)|}
+            \sum_{(s, r) \in N_T(o)} T_{sro} \, h_s \odot h_r\Big)
 
-    An entity without edges and transitions has dh/dt = h. Without ``identity`` the state itself is taken off the
-    derivative, and such an entity stands still. W commutes with the mean: one product for each object, not each edge.
-    Every row has its own length of interval ``dt``; solver time runs from 0 to 1.
+    This is the paper's form, ``identity``: an entity without edges and transitions has dh/dt = h. Without it (the
+    library's default) the state itself is taken off the derivative, and such an entity stands still. The transition
+    layer reads the state itself, not what the convolution made of it. W commutes with the mean: one product for each
+    object, not for each edge. Weights make sums means: edges have 1 / \|N(o)\|, changes T / \|N_T(o)\|. All is
+    multiplied by the length ``dt`` of each row's interval, so that solver time runs from 0 to 1.
     """
 
-    at_once: ClassVar = False
-    edge_rel: Tensor  # (E, D) h_r / |N(o)|, gathered once for the interval
-    change_rel: Tensor  # (C, D) T h_r / |N_T(o)|
+    weights: tuple[Tensor, ...]  # (D, D) for each layer
+    deltas: Tensor  # (L,)
+    w_trans: Tensor  # (D,) the diagonal of W_trans
+    relations: Tensor  # (2R, D)
+    dt: Tensor  # (rows, 1) in solver time
+    graph: Interval
+    w: float
+    identity: bool
+    masks: tuple[Tensor | None, ...]  # (objects, D) for each layer: dropout on the aggregated messages, or none
 
     def __call__(self, t: float | Tensor, z: Tensor) -> Tensor:
         h = z  # (rows, D)
-        edges, changes, objects = self.graph.edges, self.graph.changes, self.graph.num_objects
         for layer, weight in enumerate(self.weights):
-            message = h.index_select(0, edges.s) * self.edge_rel  # (E, D)
-            mean = h.new_zeros(objects, h.shape[1]).index_add_(0, edges.o, message)  # (objects, D)
-            update = torch.relu(mean @ weight.T)  # (objects, D)
-            if self.masks:
-                update = update * self.masks[layer]
-            h = torch.cat([h[:objects] + self.deltas[layer] * update, h[objects:]])  # (rows, D)
-        dz = h if self.identity else h - z
-        if len(self.change_rel):
-            message = z.index_select(0, changes.s) * self.change_rel  # (C, D)
-            mean = torch.zeros_like(z).index_add_(0, changes.o, message)  # (rows, D)
-            dz = dz + self.w * torch.relu(mean * self.w_trans)
-        return dz * self.dt
+            mean = sum_messages(h, self.relations, self.graph.edges)  # (rows, D)
+            h = h + self.deltas[layer] * self._dropped(torch.relu(mean @ weight.T), layer)  # (rows, D)
+        mean = sum_messages(z, self.relations, self.graph.changes)  # (rows, D)
+        dz = h + self.w * torch.relu(self.w_trans * mean)  # (rows, D)
+        return (dz if self.identity else dz - z) * self.dt
 
-    def others(self) -> tuple[Tensor, ...]:
-        return (self.edge_rel, self.change_rel)
+    def _dropped(self, update: Tensor, layer: int) -> Tensor:
+        """The update (rows, D) after dropout; rows after the objects have none to drop."""
+        mask = self.masks[layer]
+        return update if mask is None else update * pad(mask, (0, 0, 0, len(update) - self.graph.num_objects))
 
-    def rebind(self, tensors: tuple[Tensor, ...]) -> TangoField:
-        layers = len(self.weights)
-        deltas, w_trans, edge_rel, change_rel = tensors[layers:]
-        return replace(
-            self, weights=tensors[:layers], deltas=deltas, w_trans=w_trans, edge_rel=edge_rel, change_rel=change_rel
-        )
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that a gradient flows to, besides the state."""
+        return (*self.weights, self.deltas, self.w_trans, self.relations)
 
-    def sent(self, layer: int) -> Iterator[tuple[slice, Edges, int]]:
-        """What a layer sends along, the rows of its sums that it goes to, and its place in :meth:`others`."""
-        objects = self.graph.num_objects
-        yield slice(0, objects), self.graph.edges, 0
-        if self.w and not layer:
-            yield slice(objects, None), self.graph.changes, 1
+    def rebind(self, tensors: tuple[Tensor, ...]) -> Self:
+        """The same field, graph and all, on other tensors."""
+        *weights, deltas, w_trans, relations = tensors
+        return replace(self, weights=tuple(weights), deltas=deltas, w_trans=w_trans, relations=relations)
 
-    def send(self, layer: int, h: Tensor, sums: Tensor) -> None:
-        for rows, edges, which in self.sent(layer):
-            message = h.index_select(0, edges.s).mul_(self.others()[which])  # (E, D)
-            sums[rows].zero_().index_add_(0, edges.o, message)
+    def fast(self) -> FastField:
+        """The same function with its gradient written out, in the form for its device."""
+        from tangokg.fields.fast import Fused, Gathered  # which are made from this form
 
-    def send_back(self, layer: int, h: Tensor, of_sums: Tensor, of_z: Tensor, back: Back) -> None:
-        for rows, edges, which in self.sent(layer):
-            message = of_sums[rows].index_select(0, edges.o)  # (E, D)
-            back.others[which].addcmul_(message, h.index_select(0, edges.s))
-            of_z.index_add_(0, edges.s, message.mul_(self.others()[which]))
+        return (Fused if self.relations.is_cuda else Gathered).of(self)
 
 
 class Derivative(nn.Module):
     """The parameters of :class:`TangoField`; ``bind`` freezes them to the graph of one interval."""
-
-    fused: bool | None = None  # whether fields are a FusedField; None: on a GPU, where that is the faster of the two
 
     def __init__(
         self, dim: int, layers: int, w: float, dropout: float, identity: bool, generator: torch.Generator
@@ -107,27 +109,21 @@ class Derivative(nn.Module):
         graph: Interval,
         h_rel: Tensor,
         time_unit: float | Tensor,
-        masks: tuple[Tensor, ...] = (),
+        masks: tuple[Tensor | None, ...] = (),
         longest: Tensor | None = None,
         tensors: tuple[Tensor, ...] | None = None,
-    ) -> TangoField | FusedField:
+    ) -> TangoField:
         """The field of one interval; ``h_rel`` is (2R, D), ``time_unit`` the solver time of one unit of the data's, and
         ``longest`` the length of an interval, in the data's unit, beyond which it is not followed.
 
-        ``masks``, of :meth:`share_masks`, are the dropout on the aggregated messages, constant along the interval;
+        ``masks``, of :meth:`share_masks`, are constant along the interval, and without any nothing is dropped;
         ``tensors``, shaped as :meth:`tensors`, stand in for the parameters.
         """
         dt = graph.dt if longest is None else graph.dt.clamp(max=longest)
         dt = torch.mul(dt, time_unit, out=h_rel.new_empty(len(dt)))[:, None]
         *weights, deltas, w_trans = self.tensors() if tensors is None else tensors
-        if h_rel.is_cuda if self.fused is None else self.fused:
-            return FusedField(tuple(weights), deltas, w_trans, dt, graph, self.w, self.identity, masks, h_rel)
-        edge_rel, change_rel = _weighted(h_rel, graph.edges), h_rel[:0]
-        if self.w:
-            change_rel = _weighted(h_rel, graph.changes)
-        return TangoField(
-            tuple(weights), deltas, w_trans, dt, graph, self.w, self.identity, masks, edge_rel, change_rel
-        )
+        masks = masks or (None,) * len(weights)
+        return TangoField(tuple(weights), deltas, w_trans, h_rel, dt, graph, self.w, self.identity, masks)
 
     def draw_masks(self, graphs: Sequence[Interval], like: Tensor, generator: torch.Generator | None) -> Tensor:
         """Dropout masks for all layers of all graphs in one draw, one after the other; no rows without a generator."""
@@ -143,8 +139,3 @@ class Derivative(nn.Module):
         layers = len(self.weights)
         each = masks.split([graph.num_objects for graph in graphs for _ in range(layers)])
         return [each[i * layers : (i + 1) * layers] for i in range(len(graphs))]
-
-
-def _weighted(h_rel: Tensor, edges: Edges) -> Tensor:
-    """(E, D) the relation of each edge times its weight."""
-    return h_rel.index_select(0, edges.r) * edges.weight[:, None].to(h_rel.dtype)

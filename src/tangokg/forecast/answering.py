@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tangokg.errors import DataError
-from tangokg.forecast.answers import Forecast, Found, describe
+from tangokg.forecast.answers import Candidate, Forecast, describe
 from tangokg.forecast.chances import CANDIDATES, Chances
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question
@@ -21,16 +20,15 @@ from tangokg.history.asked import RECENT
 from tangokg.history.given import Candidates
 from tangokg.history.series import recent_pairs
 from tangokg.models import Model
+from tangokg.quads.values import Floats, Ids
 from tangokg.snapshots.windows import Queries
 
 BATCH, TIMES = 256, 16  # questions scored at once, and the most distinct times among them
 MOST_PAIRS = 4096  # whose objects are looked at for events: those with the largest chances of a fact
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
-class When:
+class AskedAt:
     """What is known and when it is asked for, of several facts."""
 
     known: Tensor  # (M,) snapshots
@@ -55,19 +53,19 @@ class Answering:
         """Questions for a name in batches by time; whole events and single facts one by one."""
         if top < 1:
             raise DataError(f"top must be at least 1, found {top}.")
-        found: dict[int, Forecast] = {}
+        forecasts: dict[int, Forecast] = {}
         named = [i for i, q in enumerate(questions) if q.asked not in ("fact", "event")]
         times = np.array([questions[i].step for i in named])
         self.model.eval()
         for batch in _batches(times, 1 if self.model.one_by_one else TIMES):
             for i, forecast in self._names([named[k] for k in batch.tolist()], questions, top):
-                found[i] = forecast
+                forecasts[i] = forecast
         for i, question in enumerate(questions):
             if question.asked == "fact":
-                found[i] = self._fact(question)
+                forecasts[i] = self._fact(question)
             elif question.asked == "event":
-                found[i] = self._events(question, top)
-        return [found[i] for i in range(len(questions))]
+                forecasts[i] = self._events(question, top)
+        return [forecasts[i] for i in range(len(questions))]
 
     # One name is asked for
 
@@ -94,29 +92,29 @@ class Answering:
     def _named(self, kind: str, asked: list[Question], ids: list[Tensor], p: Tensor) -> list[Forecast]:
         """Candidates of several questions of one kind with their chances; ``p`` is what the model gives to each."""
         sizes = torch.tensor([len(x) for x in ids])
-        when, found = self._when(asked, sizes), torch.cat(ids)
+        when, candidates = self._when(asked, sizes), torch.cat(ids)
         names = [[-1 if x is None else x for x in (q.s, q.r, q.o)] for q in asked]
         s, r, o = torch.tensor(names).repeat_interleave(sizes, 0).T
         happens: Tensor | None = None
         if kind == "object":
-            o = found
+            o = candidates
             share, chance, happens = self.chances_of(s * self.labels + r, o, when, p)
         elif kind == "relation":
-            r, share = found, p
+            r, share = candidates, p
             _, chance, _ = self.chances_of(s * self.labels + r, o, when)
         else:
-            s = found
+            s = candidates
             share, _, happens = self.chances_of(o * self.labels + r + self.labels // 2, s, when, p)
             _, chance, _ = self.chances_of(s * self.labels + r, o, when)
-        rows = torch.arange(len(found)).split(sizes.tolist())
+        rows = torch.arange(len(candidates)).split(sizes.tolist())
         columns = [s, r, o, share, chance]
         return [self._describe(q, columns, happens, k) for q, k in zip(asked, rows, strict=True)]
 
-    def _when(self, asked: list[Question], sizes: Tensor) -> When:
+    def _when(self, asked: list[Question], sizes: Tensor) -> AskedAt:
         times = torch.tensor([[q.step, q.until] for q in asked], dtype=torch.float64)
         known = torch.searchsorted(self.known.index.times, times[:, 0].contiguous())
         rows = torch.arange(len(asked)).repeat_interleave(sizes)
-        return When(known[rows], times[rows, 0], times[rows, 1], asked[0].span)
+        return AskedAt(known[rows], times[rows, 0], times[rows, 1], asked[0].span)
 
     def _shares(self, encoded: Any, questions: list[Question], window: Any) -> list[Tensor]:
         """What the model gives to all candidates for what each question asks."""
@@ -166,7 +164,9 @@ class Answering:
 
     # Chances
 
-    def chances_of(self, pair: Tensor, o: Tensor, when: When, p: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def chances_of(
+        self, pair: Tensor, o: Tensor, when: AskedAt, p: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """``(share, chance, happens)`` of facts (M,); ``p`` is what the model gives to them."""
         if p is None:
             p = shares_of(self.model, self.known, pair, o, when.known, when.step)
@@ -237,11 +237,11 @@ class Answering:
         """``columns`` are s, r, o, share and chance; ``rows`` says which of them, and of ``happens``, are answers."""
         columns = columns if rows is None else [column[rows] for column in columns]
         whole = None if happens is None else float(happens[0 if rows is None else rows[0]])
-        found = [Found(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-        return describe(self.known.index, question, found, whole)
+        candidates = [Candidate(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        return describe(self.known.index, question, candidates, whole)
 
 
-def _batches(times: Floats, most: int = TIMES) -> Iterator[NDArray[np.int64]]:
+def _batches(times: Floats, most: int = TIMES) -> Iterator[Ids]:
     """Positions in order of time, at most ``BATCH`` questions and ``most`` distinct times together."""
     if not len(times):
         return

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tangokg.errors import harmless_line
-from tangokg.forecast.display import Shown
 from tangokg.forecast.questions import UNKNOWN, Question
 from tangokg.forecast.reasons import Reasons
 from tangokg.history.evidence import seen_before
 from tangokg.history.index import HistoryIndex
+from tangokg.quads.showing import html_table, to_frame
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Forecast(Shown):
+class Forecast:
     """The answers to one question: candidates in the order of the model, events by their chance."""
 
     subject: str
@@ -78,11 +78,33 @@ class Forecast(Shown):
             lines += [f"     {line}" for line in (answer.reasons.sentences() if answer.reasons else ())]
         return "\n".join(map(harmless_line, lines))
 
+    def to_pandas(self) -> Any:
+        """The answers as a pandas DataFrame, the likeliest first; ``df.attrs`` has the question."""
+        plain = self.to_dict()
+        frame = to_frame(self._rows())
+        frame.attrs = {key: value for key, value in plain.items() if key != "answers"}
+        return frame
+
+    def _repr_html_(self) -> str:
+        rows = self._rows()
+        title = f"({self.subject}, {self.relation}, {self.object}) {'by' if self.by else 'at'} {self.at}"
+        return html_table(title, list(rows[0]) if rows else [], [list(map(_cell, row.values())) for row in rows])
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """A row for each answer, with the chance that there is any where it is known; reasons are another table."""
+        happens = {} if self.happens is None else {"happens": self.happens}
+        plain = (answer.to_dict() for answer in self.answers)
+        return [{key: value for key, value in one.items() if key != "reasons"} | happens for one in plain]
+
     @property
     def condition(self) -> str:
         """What has a fact with the chance ``happens``."""
         o = UNKNOWN if self.asked in ("fact", "object") else self.object
         return f"({self.subject}, {self.relation}, {o})"
+
+
+def _cell(value: object) -> str:
+    return f"{value:.1%}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def evidence(answer: Answer) -> str:
@@ -92,7 +114,7 @@ def evidence(answer: Answer) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class Candidate:
     """An answer in numbers."""
 
     s: int
@@ -102,13 +124,13 @@ class Found:
     chance: float
 
 
-def describe(history: HistoryIndex, question: Question, found: list[Found], happens: float | None) -> Forecast:
+def describe(history: HistoryIndex, question: Question, candidates: list[Candidate], happens: float | None) -> Forecast:
     """Ids and chances -> names, with what is known of each before the time asked for."""
     vocab, clock = history.vocab, history.clock
-    s, r, o = np.array([(one.s, one.r, one.o) for one in found], dtype=np.int64).reshape(-1, 3).T
+    s, r, o = np.array([(one.s, one.r, one.o) for one in candidates], dtype=np.int64).reshape(-1, 3).T
     seen = zip(*(column.tolist() for column in seen_before(history, s, r, o, question.step)), strict=True)
     answers = []
-    for one, (times, moment) in zip(found, seen, strict=True):
+    for one, (times, moment) in zip(candidates, seen, strict=True):
         last = clock.format(moment) if times else None
         names = vocab.entities[one.s], vocab.relations[one.r], vocab.entities[one.o]
         asked = dict(zip(("subject", "relation", "object", "fact"), (*names, names[2]), strict=True))

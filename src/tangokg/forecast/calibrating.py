@@ -1,4 +1,4 @@
-"""What a forecaster said about all pairs that were active lately, beside what happened."""
+"""The chances that a forecaster gives to all recently active pairs, beside what happened."""
 
 from __future__ import annotations
 

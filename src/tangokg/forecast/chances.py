@@ -16,7 +16,7 @@ from tangokg.history.hazard import LOOSE, SPANS, Hazard, each, fit_hazard, hazar
 from tangokg.history.logistic import Logistic, fit_logistic
 from tangokg.history.series import pasts_of
 from tangokg.models import Model
-from tangokg.quads.values import Dataset, concatenate
+from tangokg.quads.values import Dataset
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.train.checkpoint import load_tensors, save_tensors
 
@@ -58,8 +58,7 @@ def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances
 
     Without a validation part the last tenth of the training times stands in for it.
     """
-    facts = concatenate([dataset.past, dataset.valid]).usual  # a row decades away says nothing about gaps
-    timeline = build_timeline(facts)
+    timeline = build_timeline(dataset.before_test.usual)  # a row decades away says nothing about gaps
     valid = len(timeline) - timeline.before(float(dataset.valid.t.min())) if len(dataset.valid) else 0
     hazard = fit_hazard(timeline, len(timeline) - valid, valid)
     pasts = pasts_of(timeline, hazard.gap)

@@ -1,31 +1,35 @@
-"""Several models on the same data, from Python: what ``tango compare`` does, without folders."""
+"""Several models on the same data: each is given, loaded or trained, and ranks the test part."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tangokg.config import unknown_setting
+from tangokg.config import parse_assignment, parse_duration, split_key, to_toml, unknown_setting
 from tangokg.errors import ConfigError, DataError, RunError, checked, nearest, offer
-from tangokg.forecast.forecaster import Forecaster
+from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.forecast.training import fit, read_with
 from tangokg.models import MODELS
+from tangokg.quads.differing import what_differs
 from tangokg.quads.values import Dataset
 from tangokg.report.compare import Comparison, Measured
 from tangokg.report.compare import compare as compare_measured
-from tangokg.train import TrainSettings, make_config
+from tangokg.train import RunConfig, RunFolder, TrainSettings, make_config
 from tangokg.train.exposure import MARK
 
-USUAL = ("frequency", "recurrency", "tango")  # quick and telling
+USUAL = ("frequency", "recurrency", "tango")  # quick, and enough to judge the default model by
+ALL = "all"
 
 
 @checked
 def compare(
     data: Any,
-    models: Sequence[str | Forecaster] | Mapping[str, Forecaster] = USUAL,
+    models: Sequence[str | Path | Forecaster] | Mapping[str, Forecaster] = USUAL,
     *,
     seed: int = 0,
     verbose: bool = True,
@@ -33,85 +37,206 @@ def compare(
     allow_seen: bool = False,
     **settings: Any,
 ) -> Comparison:
-    """Train each model, unless it is a forecaster already, and rank the test part of ``data`` with all of them.
+    """Rank the test part of ``data`` with each model: a name is trained, a ``Path`` is a finished run, or a forecaster.
 
     ``settings`` go to every model that has them; those of :func:`tangokg.read_events` (``unit``, ``columns``, ...) say
-    how a table or folder is read. With ``out`` each run is kept there, under the name of its model. The
-    rows of the result have the best first, with a 95 % interval; ``test`` compares the first two on the same queries.
-    A forecaster that saw what it is judged by is refused, or with ``allow_seen`` marked "not comparable".
+    how a table or folder is read. With ``out`` each run is kept there, under the name of its model; one that exists is
+    loaded, or resumed if it was interrupted. The rows of the result have the best first, with a 95 % interval;
+    ``test`` compares the first two on the same queries. A model that saw the facts by which it is judged is refused, or
+    with ``allow_seen`` marked "not comparable".
     """
     dataset, settings = read_with(data, settings)
-    if not len(dataset.test):
-        raise DataError(f"{dataset.name}: models are compared on the test part, and there is none.")
-    chosen = _named(models)
-    if settings.get("refit"):
-        raise ConfigError("compare(): a model that is trained on all parts (refit) cannot be compared on one of them.")
-    own = _own_settings([name for name, model in chosen.items() if isinstance(model, str)], settings)
-    measured = []
-    for name, model in chosen.items():
-        if isinstance(model, str):
-            place = None if out is None else Path(out) / name
-            forecaster = fit(dataset, model, seed=seed, verbose=verbose, out=place, **own[name])
-        else:
-            forecaster = _fair(name, _same_data(name, model, dataset), allow_seen)
+    device = str(settings.pop("device", "auto"))
+    if isinstance(settings.get("budget"), str):
+        settings["budget"] = parse_duration(settings["budget"], "budget")
+    chosen = _by_name(models)
+    texts = [to_toml({key: value}).strip().replace(" = ", "=", 1) for key, value in settings.items()]
+    names = [name for name, model in chosen.items() if isinstance(model, str)]
+    runs = [model for model in chosen.values() if isinstance(model, Path)]
+    selection = select_models(names, runs, texts, seed, device)
+    given = [Entry(name, f.config, forecaster=f.as_made) for name, f in chosen.items() if isinstance(f, Forecaster)]
+    entries = [*selection.entries(None if out is None else Path(out)), *given]
+    check_entries(entries, dataset, allow_seen)
+    train = partial(fit, verbose=verbose)
+    return compare_measured([entry.measure(entry.obtain(dataset, device, train)) for entry in entries], seed)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of a comparison: a forecaster, a finished run, or a model to train."""
+
+    name: str
+    config: RunConfig
+    path: Path | None = None  # the folder of its run; None: it is not kept
+    given: bool = False  # named by its folder: taken as it is, even if it was stopped early
+    forecaster: Forecaster | None = None
+
+    @property
+    def existing(self) -> bool:
+        """Whether a run is in its folder, finished or not."""
+        return self.path is not None and RunFolder(self.path).begun
+
+    @property
+    def finished(self) -> bool:
+        """Whether its run can be taken without training."""
+        folder = RunFolder(self.path) if self.path is not None and self.existing else None
+        return folder is not None and (folder.usable if self.given else folder.finished)
+
+    def check(self, dataset: Dataset, allow_seen: bool) -> None:
+        """It must be made with the same facts in the same parts, and must not have seen the test part."""
+        name, made_with, seen, refit = f"compare(): {self.name}", None, "", self.config.train.refit
+        if self.forecaster is not None:
+            made_with, seen = self.forecaster.dataset, self.forecaster.exposure.seen
+        elif self.path is not None and self.existing:
+            name, folder = str(self.path), RunFolder(self.path)
+            made_with, seen = folder.dataset().made_with, folder.planned_exposure(dataset).seen
+            refit = refit or (folder.usable and folder.exposure().refit)
+        if made_with is not None and not dataset.same_facts(made_with):
+            raise RunError(
+                f"{name} was made with other data than these ({what_differs(made_with, dataset)}): "
+                "leave it out, or choose another --out."
+            )
+        if refit:
+            raise RunError(f"{name}: a run that is trained on all parts (--refit) cannot be compared on one of them.")
+        if seen and not allow_seen:
+            raise RunError(f"{name} is {MARK}: {seen}. Leave it out, or mark it with --allow-seen (allow_seen=True).")
+
+    def obtain(self, dataset: Dataset, device: str = "auto", train: Callable[..., Forecaster] = fit) -> Forecaster:
+        """The forecaster, loaded or trained; one that is trained now stays in its folder, whatever happens later."""
+        if self.forecaster is not None:
+            return self.forecaster
+        if self.path is not None and self.finished:
+            return load(self.path, device).as_made
+        return train(dataset, self.config, out=self.path, resume=self.existing)
+
+    def measure(self, forecaster: Forecaster, progress: Callable[[int, int], None] | None = None) -> Measured:
+        """Rank the test part with its forecaster."""
         began = time.perf_counter()
-        metrics = forecaster.evaluate(dataset.test)
-        label = f"{name} ({MARK})" if metrics.not_comparable else name
-        measured.append(Measured(label, metrics, forecaster.progress.seconds, time.perf_counter() - began))
-    return compare_measured(measured, seed)
+        metrics = forecaster.evaluate(progress=progress)
+        label = f"{self.name} ({MARK})" if metrics.not_comparable else self.name
+        trained = forecaster.progress.seconds if self.path is None else _train_seconds(self.path)
+        return Measured(label, metrics, trained, time.perf_counter() - began)
 
 
-def _named(models: Any) -> dict[str, str | Forecaster]:
-    """Name -> model; a wrong kind of thing, an unknown name or two of one name is an error."""
-    if isinstance(models, str | Forecaster):
+def check_entries(entries: Sequence[Entry], dataset: Dataset, allow_seen: bool) -> None:
+    """An error, before anything is trained, if models cannot be compared on the test part."""
+    if not len(dataset.test):
+        raise DataError(f"{dataset.name}: there is no test part to compare models on. Give dates with --valid-from.")
+    for entry in entries:
+        entry.check(dataset, allow_seen)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The models of a comparison by name, checked before any data are read."""
+
+    runs: dict[Path, RunConfig]  # finished runs
+    own: dict[str, list[str]]  # model to train, or to load where it was trained before -> its settings
+    seed: int | None = None
+    device: str = "auto"
+
+    def entries(self, folder: Path | None) -> list[Entry]:
+        """The finished runs, then the models, whose runs lie in ``folder`` under their names."""
+        models = [config.model for config in self.runs.values()]
+        labels = [c.model if models.count(c.model) == 1 else f"{c.model} ({path})" for path, c in self.runs.items()]
+        runs = zip(labels, self.runs.items(), strict=True)
+        return [
+            *(Entry(label, config, path, given=True) for label, (path, config) in runs),
+            *(self._entry(name, None if folder is None else folder / name) for name in self.own),
+        ]
+
+    def _entry(self, name: str, path: Path | None) -> Entry:
+        """A model to train; if its run exists, that run, whose settings must agree with those given."""
+        if path is None or not RunFolder(path).begun:
+            texts = [*self.own[name], f"train.device={self.device}"]
+            return Entry(name, make_config(name, {}, texts, self.seed), path)
+        existing = RunFolder(path).config()
+        if existing.model != name:
+            raise RunError(f"{path} holds a run of {existing.model}, expected one of {name}: choose another --out.")
+        other = [f"--set {text}" for text in self.own[name] if not _agrees(existing, text)]
+        other += [f"--seed {self.seed}"] if self.seed not in (None, existing.seed) else []
+        if other:
+            raise RunError(f"{path} was made with other settings than {', '.join(other)}: choose another --out.")
+        return Entry(name, existing, path)
+
+
+def select_models(
+    models: Sequence[str] | None = None,
+    runs: Iterable[Path] = (),
+    assignments: Sequence[str] = (),
+    seed: int | None = None,
+    device: str = "auto",
+) -> Selection:
+    """Models and finished runs; a model is not trained if a run of it is given. ``assignments`` are ``key=value``.
+
+    Without ``models`` and ``runs`` they are the usual ones.
+    """
+    finished = {path: RunFolder(path).config() for path in runs}
+    for path in finished:
+        if not RunFolder(path).usable:
+            raise RunError(f"{path}: the run is not finished. Resume it with `tango train --out {path} --resume`.")
+    if models is None:
+        models = () if finished else USUAL
+    for name in models:
+        if name not in (ALL, *MODELS):
+            known = ", ".join([*MODELS, ALL])
+            raise ConfigError(f"unknown model {name!r}.{offer(nearest(name, MODELS))} Known: {known}.")
+    names = dict.fromkeys(name for word in models for name in (MODELS if word == ALL else [word]))
+    trained = {config.model for config in finished.values()}
+    own = _own_settings([name for name in names if name not in trained], assignments)
+    return Selection(finished, own, seed, device)
+
+
+def _own_settings(names: Sequence[str], assignments: Sequence[str]) -> dict[str, list[str]]:
+    """Model -> those of the settings that it has; one that no model has is an error."""
+    if assignments and not names:
+        raise ConfigError("--set and --epochs are for models that are trained; the given runs have their settings.")
+    of_train = [f.name for f in fields(TrainSettings)]
+    known = {name: [*of_train, *(f.name for f in fields(MODELS[name].settings))] for name in names}
+    own: dict[str, list[str]] = {name: [] for name in names}
+    for text in assignments:
+        key = split_key(parse_assignment(text)[0])[1]
+        having = [name for name in names if key in known[name]]
+        if not having:
+            raise unknown_setting("--set", key, list(dict.fromkeys(k for keys in known.values() for k in keys)))
+        for name in having:
+            own[name].append(text)
+    return own
+
+
+def _agrees(config: RunConfig, text: str) -> bool:
+    """Whether a config has this setting already; that epochs alone would lift the budget does not count."""
+    changed = make_config(config.model, config.to_tables(), [text])
+    key = parse_assignment(text)[0].rpartition(".")[2]
+    kept = changed.train if key == "budget" else replace(changed.train, budget=config.train.budget)
+    return replace(changed, train=kept) == config
+
+
+def _by_name(models: Any) -> dict[str, str | Path | Forecaster]:
+    """Name -> model; a wrong kind of thing, or two models of one name, is an error."""
+    if isinstance(models, str | Path | Forecaster):
         models = [models]
-    pairs: list[tuple[Any, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     if isinstance(models, Mapping):
         pairs = list(models.items())
     elif isinstance(models, Sequence):
-        pairs = [(m, m) if isinstance(m, str) else (m.config.model, m) for m in models if _is_model(m)]
+        pairs = [(model.config.model if isinstance(model, Forecaster) else str(model), model) for model in models]
     if not pairs:
-        raise ConfigError(f"compare(): models is {models!r:.60}, expected names of models or forecasters.")
+        raise ConfigError(f"compare(): models is {models!r:.60}, expected names of models, runs or forecasters.")
     for name, model in pairs:
-        _is_model(model)
-        if isinstance(model, str) and model not in MODELS:
-            raise ConfigError(f"unknown model {model!r}.{offer(nearest(model, MODELS))} Known: {', '.join(MODELS)}.")
+        if not isinstance(model, str | Path | Forecaster):
+            raise ConfigError(
+                f"compare(): {model!r:.60} is not a model: expected a name such as 'tango', the Path of a run, or a "
+                "forecaster."
+            )
         if sum(name == other for other, _ in pairs) > 1:
             raise ConfigError(f"compare(): two models are called {name!r}; give a dictionary, name by name.")
     return dict(pairs)
 
 
-def _is_model(model: Any) -> bool:
-    if not isinstance(model, str | Forecaster):
-        raise ConfigError(f"compare(): {model!r:.60} is no model: expected a name such as 'tango', or a forecaster.")
-    return True
-
-
-def _own_settings(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Model -> those of the settings that it has; one that no model has is an error."""
-    known = {n: {f.name for s in (MODELS[n].settings, TrainSettings()) for f in fields(s)} for n in names}
-    for key in settings:
-        if not any(key in own for own in known.values()):
-            raise unknown_setting("compare()", key, sorted(set().union(*known.values())) if known else [])
-    for name in names:
-        make_config(name)
-    return {name: {key: value for key, value in settings.items() if key in own} for name, own in known.items()}
-
-
-def _same_data(name: str, forecaster: Forecaster, dataset: Dataset) -> Forecaster:
-    """The forecaster as it was made, where that was with these data; facts that it observed later do not count."""
-    from tangokg.quads.differing import what_differs
-
-    forecaster = forecaster.as_made
-    if not dataset.same_facts(forecaster.dataset):
-        other = what_differs(forecaster.dataset, dataset)
-        raise DataError(f"compare(): {name} was made with other data ({other}); compare on the same.")
-    return forecaster
-
-
-def _fair(name: str, forecaster: Forecaster, allow_seen: bool) -> Forecaster:
-    if forecaster.exposure.seen and not allow_seen:
-        raise RunError(
-            f"compare(): {name} is {MARK}: {forecaster.exposure.seen}. Leave it out, or mark it with allow_seen=True."
-        )
-    return forecaster
+def _train_seconds(path: Path) -> float | None:
+    """How long training took, over all its sessions; None if the run does not say."""
+    try:
+        return float(json.loads((path / "metrics.json").read_text(encoding="utf-8"))["train_seconds"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

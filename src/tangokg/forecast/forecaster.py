@@ -18,7 +18,7 @@ from tangokg.forecast.answering import Answering
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.calibrating import ask_recent, calibrate
 from tangokg.forecast.chances import FILE, Chances, fit_chances, load_chances, save_chances
-from tangokg.forecast.horizon import measured_times, tell_far, tell_gaps, tell_trained
+from tangokg.forecast.horizon import measured_times, warn_far, warn_gaps, warn_trained
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question, When, make_question
 from tangokg.forecast.why import explain, number_of_answers
@@ -31,12 +31,12 @@ from tangokg.quads.adapt import adapt
 from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate
 from tangokg.rank import SINGLE_STEP, Metrics, Protocol, evaluate
 from tangokg.rank.calibration import Calibration
-from tangokg.snapshots.timeline import build_timeline
+from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, queries_at
 from tangokg.train import Progress, RunConfig, RunFolder
-from tangokg.train.devices import choose_device
+from tangokg.train.devices import choose_device, device_of
 from tangokg.train.exposure import Exposure, everything
-from tangokg.train.locks import owning
+from tangokg.train.replacing import owning_run, removing_failed, replacing
 
 
 class Forecaster:
@@ -150,19 +150,24 @@ class Forecaster:
         return answers_table(self._explain(asked, self._answer(asked, top), why), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
-        tell_far(self._measured, self._known.index, [question.t for question in questions], self.path)
-        tell_gaps(self._known.index, [question.step for question in questions if not question.span])
+        warn_far(self._measured, self._known.index, [question.t for question in questions], self.path)
+        warn_gaps(self._known.index, [question.step for question in questions if not question.span])
         return Answering(self.model, self._known, self.chances).answer(questions, top)
 
-    def _explain(self, questions: list[Question], found: list[Forecast], why: bool | int) -> list[Forecast]:
+    def _explain(self, questions: list[Question], forecasts: list[Forecast], why: bool | int) -> list[Forecast]:
         if not (number := number_of_answers(why)):
-            return found
-        facts, timeline, pairs = self.facts, self._known.whole(), zip(questions, found, strict=True)
+            return forecasts
+        facts, timeline, pairs = self.facts, self._known.whole(), zip(questions, forecasts, strict=True)
         return [explain(self.model, facts, timeline, q, forecast, number) for q, forecast in pairs]
 
     @cached_property
     def _known(self) -> Known:
-        return Known(self.model, build_index(self.dataset.facts))
+        return Known(self.model, build_index(self.facts))
+
+    @cached_property
+    def _timeline(self) -> Timeline:
+        """All that is known as snapshots, on the device of the model."""
+        return build_timeline(self.facts).to(self._device)
 
     @cached_property
     def _measured(self) -> Ids:
@@ -183,7 +188,8 @@ class Forecaster:
         if len(rows):
             self._observed.append(new.select(rows))
             self._known = Known(self.model, index)
-            self.__dict__.pop("facts", None)
+            for grown in ("facts", "_timeline"):
+                self.__dict__.pop(grown, None)
         return len(rows)
 
     def _read(self, events: Any, options: dict[str, Any]) -> Quadruples:
@@ -207,6 +213,19 @@ class Forecaster:
 
     # Measuring
 
+    def _to_measure(self, facts: Any) -> tuple[Quadruples, Timeline]:
+        """The facts to measure on (default: the test part) in our own ids, and the timeline of all that is true."""
+        part = self.dataset.test if facts is None else self._as_facts(facts)
+        if not len(part):
+            raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
+        if any(part is own for own in self.dataset.parts.values()):
+            self.exposure.check(part)
+            return part, self._timeline
+        new = adapt(part, self.facts.vocab, self.facts.clock)
+        self.exposure.check(new)
+        together = concatenate([replace(self.facts, vocab=new.vocab), new])
+        return new, build_timeline(together).to(self._device)
+
     @checked
     def evaluate(self, facts: Any = None, protocol: Protocol = SINGLE_STEP, **options: Any) -> Metrics:
         """Rank the answers of ``facts`` (default: the test part), each from what is known before its time.
@@ -216,14 +235,8 @@ class Forecaster:
         check_options("evaluate", evaluate, options, " A horizon is a protocol: protocol=tangokg.rank.horizon(3).")
         check_types("evaluate", evaluate, options)
         check_least("evaluate", 1, cells=options.get("cells"), windows_at_once=options.get("windows_at_once"))
-        part = self.dataset.test if facts is None else self._as_facts(facts)
-        if not len(part):
-            raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
-        new = adapt(part, self.facts.vocab, self.facts.clock)
-        self.exposure.check(new)
-        tell_trained(self.dataset, new)
-        together = concatenate([replace(self.facts, vocab=new.vocab), new])
-        timeline = build_timeline(together).to(self._device)
+        new, timeline = self._to_measure(facts)
+        warn_trained(self.dataset, new)
         asked = build_timeline(new).to(self._device)
         own = queries_at(asked, torch.arange(len(asked), device=self._device))
         only = replace(protocol, keep=lambda queries: protocol.keep(queries) & _among(queries, own))
@@ -240,22 +253,17 @@ class Forecaster:
         """
         check_least("calibration", 0, above=True, recent=recent)
         check_least("calibration", 0, horizon=horizon)
-        part = self.dataset.test if facts is None else self._as_facts(facts)
-        if not len(part):
-            raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
-        new = adapt(part, self.facts.vocab, self.facts.clock)
-        self.exposure.check(new)
-        timeline = build_timeline(concatenate([replace(self.facts, vocab=new.vocab), new]))
+        new, on_device = self._to_measure(facts)
+        timeline = on_device.to(torch.device("cpu"))
         target = torch.searchsorted(timeline.t, torch.from_numpy(np.unique(new.t)).double())
         asked = ask_recent(timeline, self.chances, target, recent, horizon)
-        return calibrate(self.model, self.chances, timeline.to(self._device), timeline, asked)
+        return calibrate(self.model, self.chances, on_device, timeline, asked)
 
     @property
     def seen(self) -> Tensor:
         """(N,) bool: the entities that training saw, for the inductive protocol."""
-        seen = torch.zeros(self.facts.vocab.num_entities, dtype=torch.bool)
         train = (everything(self.dataset) if self.exposure.refit else self.dataset).train
-        seen[torch.from_numpy(np.concatenate([train.s, train.o]))] = True
+        seen = torch.from_numpy(train.named[0])
         of_model = getattr(self.model, "seen", seen[:0]).cpu()  # a run that goes on from another saw more
         seen[: len(of_model)] |= of_model
         return seen
@@ -265,16 +273,17 @@ class Forecaster:
     @checked
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write a run folder that :func:`tangokg.load` and the command line read."""
-        with owning(Path(path)):
-            chances, folder = self.chances, RunFolder(Path(path)).claim(overwrite)
+        chances = self.chances
+        with owning_run(path), replacing(path, overwrite):
+            folder = RunFolder(Path(path)).claim(overwrite)
             folder.create(self.dataset, self.config)
-            save_chances(folder.path, chances)
-            folder.save_model(self.model, self.progress, self.exposure)
+            with removing_failed(folder.path):
+                save_chances(folder.path, chances)
+                folder.save_model(self.model, self.progress, self.exposure)
 
     @property
     def _device(self) -> torch.device:
-        tensors = [*self.model.parameters(), *self.model.buffers()]
-        return tensors[0].device if tensors else torch.device("cpu")
+        return device_of(self.model)
 
 
 def _among(queries: Queries, own: Queries) -> Tensor:
@@ -292,7 +301,7 @@ def load(path: str | Path, device: str = "auto") -> Forecaster:
     """The forecaster of a finished run folder, on ``cpu``, ``cuda``, or ``auto``: cuda where there is one."""
     folder = RunFolder(Path(path))
     model, dataset, config = folder.load()
-    model, exposure, chances = model.to(choose_device(device)), folder.exposure(), load_chances(folder.path)
+    model, exposure, chances = model.to(choose_device(device)), folder.exposure(dataset), load_chances(folder.path)
     forecaster = Forecaster(model, dataset, config, folder.progress(), exposure, chances)
     forecaster.path = folder.path
     return forecaster

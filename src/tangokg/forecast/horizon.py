@@ -1,4 +1,4 @@
-"""How far a question lies ahead, against what was measured."""
+"""Warnings: questions further ahead than any measurement, steps without facts, and facts that were trained on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tangokg.forecast.questions import Dated
 from tangokg.quads.values import Dataset, Ids, Quadruples
 
 logger = logging.getLogger("tangokg")
-LATELY, MOST = 400, 0.95  # steps in which it is counted how many hold facts; below this share it is told
+LATELY, MOST = 400, 0.95  # steps over which the share of steps with facts is counted; a smaller share is a warning
 
 
 def measured_times(dataset: Dataset) -> Ids:
@@ -30,8 +30,8 @@ def measured_horizon(measured: Ids, facts: Dated) -> float:
     return float(max(gaps, default=1))
 
 
-def tell_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | None = None) -> str:
-    """Warn where questions lie further ahead than anything that was measured; returns what was said.
+def warn_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | None = None) -> str:
+    """Warn where questions lie further ahead than anything that was measured; returns the text.
 
     ``run`` is the folder of the run, for a command to copy.
     """
@@ -66,8 +66,8 @@ def share_recorded(facts: Dated) -> float:
     return len(late) / float(late[-1] - late[0] + 1)
 
 
-def tell_gaps(facts: Dated, steps: Sequence[float]) -> str:
-    """Say what the chances of single ``steps`` hold for, where many have no fact; returns what was said."""
+def warn_gaps(facts: Dated, steps: Sequence[float]) -> str:
+    """Warn that the chance of a step holds if the step has facts, where many have none; returns the text."""
     share = share_recorded(facts)
     if share >= MOST or np.isin(np.array(steps), facts.t).all():
         return ""
@@ -80,8 +80,8 @@ def tell_gaps(facts: Dated, steps: Sequence[float]) -> str:
     return text
 
 
-def tell_trained(dataset: Dataset, facts: Quadruples) -> str:
-    """Say how many of some facts to evaluate the model was trained on; returns what was said."""
+def warn_trained(dataset: Dataset, facts: Quadruples) -> str:
+    """Warn how many of the ``facts`` to evaluate the model may have been trained on; returns the text."""
     held_back = [part.t.min() for part in (dataset.valid, dataset.test) if len(part)]
     seen = int((facts.t < min(held_back)).sum()) if held_back else 0
     if not seen:

@@ -1,4 +1,4 @@
-"""What a forecaster knows, and the part of it that a question can see: what is encoded and counted for it."""
+"""What a forecaster knows, and the part of it that bears on a question."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from tangokg.models.protocol import Sight
 from tangokg.quads.values import Floats, Ids
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
+from tangokg.train.devices import device_of
 
 NO_STEPS = np.zeros(0)
-SHARE = 0.25  # of all edges: where the subjects asked about have more, the whole history is sorted, once for all
+SHARE = 0.25  # of all edges: if the subjects asked about have more, the whole history is sorted, once for all
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,7 @@ class Known:
 
     @property
     def device(self) -> torch.device:
-        tensors = [*self.model.parameters(), *self.model.buffers()]
-        return tensors[0].device if tensors else torch.device("cpu")
+        return device_of(self.model)
 
     @property
     def num_entities(self) -> int:

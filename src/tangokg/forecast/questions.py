@@ -1,4 +1,4 @@
-"""A question by name -> ids and a time; unknown names and impossible times are told apart here."""
+"""A question by name -> ids and a time; unknown names and impossible times are errors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from datetime import date, datetime
 from math import floor
 
 import numpy as np
+import torch
 
 from tangokg.errors import DataError
 from tangokg.history.index import HistoryIndex
+from tangokg.history.series import usual_gap
 from tangokg.quads.values import Quadruples
 
 Dated = Quadruples | HistoryIndex  # both have names, a clock and times
-UNKNOWN = "?"  # how people write what is asked for
+UNKNOWN = "?"  # how people mark what they ask for
 
 When = str | int | float | date | datetime | None
 
@@ -96,8 +98,8 @@ def place_end(facts: Dated, by: When) -> float:
 def place(facts: Dated, at: When) -> float:
     """The time asked for, in steps; None is one usual gap after the last fact. A step with facts must have ended."""
     if at is None:
-        times = np.unique(facts.usual.t)
-        return float(times[-1] + (np.median(np.diff(times)) if len(times) > 1 else 1))
+        times = torch.from_numpy(np.unique(facts.usual.t)).double()
+        return float(times[-1]) + usual_gap(times)
     t = facts.clock.parse(at)
     if not floor(t) > facts.t.min():
         first, last = (facts.clock.format(float(bound)) for bound in (facts.t.min(), facts.t.max()))

@@ -60,9 +60,9 @@ class Reasons:
 
     def to_pandas(self) -> Any:
         """The facts as a pandas DataFrame, the strongest first; ``df.attrs`` has the answer and the rest."""
-        found = self.to_dict()
-        frame = to_frame({name: [one[name] for one in found["facts"]] for name in Reason.__dataclass_fields__})
-        frame.attrs = {key: value for key, value in found.items() if key != "facts"}
+        plain = self.to_dict()
+        frame = to_frame({name: [one[name] for one in plain["facts"]] for name in Reason.__dataclass_fields__})
+        frame.attrs = {key: value for key, value in plain.items() if key != "facts"}
         return frame
 
     def rows(self) -> list[list[str]]:

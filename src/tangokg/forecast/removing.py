@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tangokg.history.activity import EventStatistics
-from tangokg.history.totals import EventTotals
+from tangokg.history.totals import EventTotals, total_events
 from tangokg.quads.values import Quadruples
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Windows
@@ -70,7 +70,7 @@ class AllEvents:
 
     edges: tuple[NDArray[Any], ...]  # s, t, back, r, o
     num_relations: int
-    totals: dict[tuple[bool, float], EventTotals] = field(default_factory=dict)
+    totals: dict[tuple[bool, bool, float], EventTotals] = field(default_factory=dict)
 
     @classmethod
     def of(cls, timeline: Timeline, known: int) -> AllEvents:
@@ -92,16 +92,17 @@ class AllEvents:
         label: Tensor | None,
         gap: float,
         dtype: torch.dtype,
+        starts: bool,
     ) -> Tensor:
-        key, t = (label is not None, gap), windows.t.index_select(0, window)
+        key, t = (label is not None, starts, gap), windows.t.index_select(0, window)
         if key not in self.totals:
-            self.totals[key] = EventTotals(*key).add(self.edges)
+            self.totals[key] = total_events(self.edges, *key)
         found = self.totals[key].statistics(entity, label, t, self.num_relations, dtype)
         ends = sorted({end for s, _, o, _ in removed for end in (s, o)})
         rows = torch.isin(entity, torch.tensor(ends, dtype=entity.dtype, device=entity.device)).nonzero()[:, 0]
         if not len(rows):
             return found
-        left = EventTotals(*key).add(self._left(removed, ends))
+        left = total_events(self._left(removed, ends), *key)
         labels = None if label is None else label[rows]
         return found.index_copy(0, rows, left.statistics(entity[rows], labels, t[rows], self.num_relations, dtype))
 
@@ -159,6 +160,6 @@ def _last_of(known: Quadruples, entities: NDArray[np.int64]) -> NDArray[np.bool_
     order = np.lexsort((row, entity))
     entity, row = entity[order], row[order]
     end = np.searchsorted(entity, entity, side="right")
-    found = np.zeros(len(known), dtype=bool)
-    found[row[end - np.arange(len(row)) <= LAST]] = True
-    return found
+    among_last = np.zeros(len(known), dtype=bool)
+    among_last[row[end - np.arange(len(row)) <= LAST]] = True
+    return among_last

@@ -1,4 +1,4 @@
-"""How a model shares its belief out among all objects of (s, r): for many pairs at many times."""
+"""The share that a model gives to each object of (s, r), for many pairs at many times."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def best_shares(model: Model, history: Timeline | Known, pair: Tensor, known: Te
 
 def shares_of(model: Model, history: Timeline | Known, pair: Tensor, o: Tensor, known: Tensor, t: Tensor) -> Tensor:
     """(M,) the share of object ``o`` for each pair."""
-    found = torch.zeros(len(pair), dtype=torch.float64)
+    shares = torch.zeros(len(pair), dtype=torch.float64)
     for rows, p in _shares(model, history, pair, known, t):
-        found[rows] = p.gather(1, o[rows].to(p.device)[:, None])[:, 0].cpu().double()
-    return found
+        shares[rows] = p.gather(1, o[rows].to(p.device)[:, None])[:, 0].cpu().double()
+    return shares
 
 
 def _shares(

@@ -39,7 +39,7 @@ def open_questions(source: Any, columns: Mapping[str, str] | None = None, date_f
 
 
 def _iso(cell: Any, date_format: str) -> str | None:
-    """A time written in another way as ISO; what does not fit stays, and is told with its row."""
+    """A time written in another way as ISO; what does not fit stays, and is reported with its row."""
     if cell is None:
         return None
     with suppress(ValueError):
@@ -52,7 +52,7 @@ def read_questions(
 ) -> dict[int, Question]:
     """Row -> question, of a table (:func:`open_questions`, whose result is a source too); an empty cell is asked for.
 
-    All rows that cannot be asked, such as those with an unknown name, are told together; ``skip_bad`` leaves them out.
+    All rows that cannot be asked, such as those with an unknown name, are reported together; ``skip_bad`` omits them.
     """
     opened = open_questions(source)
     table = opened.table

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -15,25 +15,25 @@ from typing import Any, Unpack
 
 import torch
 
-from tangokg.config import parse_duration, unknown_setting
-from tangokg.errors import ConfigError, DataError, RunError, TangoError, checked
+from tangokg.config import parse_duration
+from tangokg.errors import ConfigError, DataError, RunError, checked
 from tangokg.forecast.chances import save_chances
 from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.models import Model
-from tangokg.quads import find, read_table
+from tangokg.quads import find, read_events
 from tangokg.quads.differing import what_differs
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import Interrupted, Reporter, RunConfig, RunFolder, Stop, make_config, resolve
-from tangokg.train.devices import name_of
-from tangokg.train.display import tell_end, tell_refit
+from tangokg.train.devices import device_of, name_of
+from tangokg.train.display import print_end, print_refit
 from tangokg.train.exposure import Exposure, check_start, everything
-from tangokg.train.locks import owning
 from tangokg.train.loop import fit as train
 from tangokg.train.notebook import default_display
 from tangokg.train.provenance import commit
-from tangokg.train.settings import LIMITS, NO_LIMIT, inherit
+from tangokg.train.replacing import owning_run, removing_failed, replacing
+from tangokg.train.settings import LIMITS, NO_LIMIT, change, inherit
 from tangokg.train.signals import watching
 from tangokg.train.stopping import CHOSEN, STOPPED, never
 from tangokg.train.warmstart import adopt, continue_dataset
@@ -80,24 +80,27 @@ def fit(
         raise ConfigError(f"the model is the second argument of fit: fit(data, {settings['model']!r}).")
     if budget is not None:
         settings["budget"] = NO_LIMIT if budget == "none" else parse_duration(budget, "budget")
-    resolved = _with(make_config(config) if isinstance(config, str) else config, settings)
+    resolved = change(make_config(config) if isinstance(config, str) else config, settings.items(), "fit()")
     resolved = resolved if seed is None else replace(resolved, seed=seed)
     reading = TableKeywords(
         columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
     )
-    with watching(), nullcontext() if out is None else owning(Path(out)):
-        plan = _plan(as_dataset(data, overlap, **reading), resolved, out, resume, start_from, allow_seen)
-        folder = None if out is None else _open(out, plan, resume, overwrite)
-        if folder is not None and resume and folder.finished:
-            return load(folder.path, plan.config.train.device)
-        with nullcontext(reporter) if reporter is not None else default_display(verbose) as heard:
-            trained = _train(plan, folder, resume, heard, stop or never)
+    with watching(), nullcontext() if out is None else owning_run(out):
+        training = _prepare(as_dataset(data, overlap, **reading), resolved, out, resume, start_from, allow_seen)
+        with nullcontext() if out is None else replacing(out, overwrite):
+            new = out is not None and not RunFolder(Path(out)).begun
+            folder = None if out is None else _open(out, training, resume, overwrite)
+            if folder is not None and resume and folder.finished:
+                return load(folder.path, training.config.train.device)
+            shown = nullcontext(reporter) if reporter is not None else default_display(verbose)
+            with removing_failed(folder.path) if folder is not None and new else nullcontext(), shown as display:
+                trained = _train(training, folder, resume, display, stop or never)
         kept = folder is not None and resume and folder.dataset().own is not None  # facts observed before it went on
-        return load(folder.path, plan.config.train.device) if folder is not None and kept else trained
+        return load(folder.path, training.config.train.device) if folder is not None and kept else trained
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Training:
     """What is to be trained, on what, and from where."""
 
     dataset: Dataset
@@ -107,14 +110,14 @@ class _Plan:
     start: Callable[[Model], None] | None = None
 
 
-def _plan(
+def _prepare(
     dataset: Dataset,
     config: RunConfig,
     out: str | Path | None,
     resume: bool,
     start_from: str | Path | None,
     allow_seen: bool,
-) -> _Plan:
+) -> _Training:
     """Settings left to a rule are those of the run that is resumed or started from, else by rule."""
     dataset = replace(dataset, own=None)  # it is made with all of them
     begun = RunFolder(Path(out)) if resume and out is not None and RunFolder(Path(out)).begun else None
@@ -125,7 +128,7 @@ def _plan(
         config, allow_seen = inherit(config, begun.config()), allow_seen or bool(begun.seen)
     if start_from is None:
         exposure = Exposure.of(dataset) if begun is None else begun.planned_exposure(dataset)
-        return _Plan(dataset, resolve(config, dataset), exposure)
+        return _Training(dataset, resolve(config, dataset), exposure)
     folder = RunFolder(Path(start_from))
     old, old_data, old_config = folder.load()
     config = replace(config, settings=inherit(config, old_config).settings)
@@ -136,113 +139,95 @@ def _plan(
     before = folder.exposure()
     exposure = Exposure.of(dataset, before, check_start(before, dataset, allow_seen))
     start = partial(adopt, old=old, vocab=dataset.vocab, old_vocab=old_data.vocab)
-    return _Plan(dataset, resolve(config, dataset), exposure, Path(start_from), start)
+    return _Training(dataset, resolve(config, dataset), exposure, Path(start_from), start)
 
 
-def _train(plan: _Plan, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop) -> Forecaster:
-    """Train, measure, and where it is wanted refit; whatever stops it early leaves the best so far."""
+def _train(training: _Training, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop) -> Forecaster:
+    """Train, measure and, if the settings say so, refit; a stop in between keeps the best so far."""
     files = (None, None) if folder is None else (folder.checkpoint, folder.log)
     best, saved = None, False
     try:
-        model, progress = train(plan.dataset, plan.config, files[0], resume, plan.start, reporter, files[1], stop)
-        best = Forecaster(model, plan.dataset, plan.config, progress, plan.exposure)
-        refit = plan.config.train.refit and any(True for _ in model.parameters())
-        tell_end(reporter, progress, plan.config.train)
-        found = results(best)
-        if plan.config.train.refit and not refit:
-            logger.warning(f"{plan.config.model} counts all facts that it knows: there is nothing to refit.")
-        if refit and len(plan.dataset.test):
-            found["reliability"] = {kind: one.to_dict() for kind, one in best.calibration().items()}
+        model, progress = train(
+            training.dataset, training.config, files[0], resume, training.start, reporter, files[1], stop
+        )
+        best = Forecaster(model, training.dataset, training.config, progress, training.exposure)
+        refit = training.config.train.refit and any(True for _ in model.parameters())
+        print_end(reporter, progress, training.config.train)
+        metrics = results(best)
+        if training.config.train.refit and not refit:
+            logger.warning(f"{training.config.model} counts all facts that it knows: there is nothing to refit.")
+        if refit and len(training.dataset.test):
+            metrics["reliability"] = {kind: one.to_dict() for kind, one in best.calibration().items()}
         if folder is not None:
-            folder.save_metrics(found)
+            folder.save_metrics(metrics)
             save_chances(folder.path, best.chances)
-            folder.save_model(model, replace(progress, ended=CHOSEN) if refit else progress, plan.exposure)
+            folder.save_model(model, replace(progress, ended=CHOSEN) if refit else progress, training.exposure)
             saved = True
-        return _refit(plan, best, folder, resume, reporter, stop) if refit else best
+        return _refit(training, best, folder, resume, reporter, stop) if refit else best
     except KeyboardInterrupt as interrupt:
-        raise _keep(plan, interrupt, best, None if saved else folder) from None
-    except TangoError:
-        if folder is not None and not folder.checkpoint.exists() and not folder.usable:
-            folder.remove()  # nothing was learned yet: leave the disk as it was
-        raise
+        raise _keep(training, interrupt, best, None if saved else folder) from None
 
 
 def _refit(
-    plan: _Plan, chosen: Forecaster, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop
+    training: _Training, chosen: Forecaster, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop
 ) -> Forecaster:
     """The same model trained on all parts, for as many epochs as were best; its figures stay those of ``chosen``."""
-    config = replace(plan.config, train=replace(plan.config.train, budget=NO_LIMIT))
+    config = replace(training.config, train=replace(training.config.train, budget=NO_LIMIT))
     checkpoint = None if folder is None else folder.refit_checkpoint
-    whole = everything(plan.dataset)
-    tell_refit(reporter, chosen.progress)
-    model, _ = train(whole, config, checkpoint, resume, plan.start, reporter, stop=stop, like=chosen.progress)
-    exposure = plan.exposure.after_refit(plan.dataset)
+    whole = everything(training.dataset)
+    print_refit(reporter, chosen.progress)
+    model, _ = train(whole, config, checkpoint, resume, training.start, reporter, stop=stop, like=chosen.progress)
+    exposure = training.exposure.after_refit(training.dataset)
     if folder is not None:
         folder.save_model(model, chosen.progress, exposure)
-    return Forecaster(model, plan.dataset, plan.config, chosen.progress, exposure, chosen.chances)
+    return Forecaster(model, training.dataset, training.config, chosen.progress, exposure, chosen.chances)
 
 
 def _keep(
-    plan: _Plan, interrupt: KeyboardInterrupt, best: Forecaster | None, folder: RunFolder | None
+    training: _Training, interrupt: KeyboardInterrupt, best: Forecaster | None, folder: RunFolder | None
 ) -> KeyboardInterrupt:
-    """What to raise: with the best forecaster so far, which the folder, where it lacks it, then has too."""
+    """The exception to raise, with the best forecaster so far; its weights go into ``folder``, where one is given."""
     stopped = interrupt if isinstance(interrupt, Interrupted) else Interrupted(signal.SIGINT)
     if best is None and stopped.model is not None:
-        best = Forecaster(stopped.model, plan.dataset, plan.config, stopped.progress, plan.exposure)
+        best = Forecaster(stopped.model, training.dataset, training.config, stopped.progress, training.exposure)
     if best is None:
         return interrupt
     if folder is not None:
-        folder.save_stopped(best.model, replace(best.progress, ended=STOPPED), plan.exposure)
+        folder.save_stopped(best.model, replace(best.progress, ended=STOPPED), training.exposure)
     stopped.forecaster = best
     return stopped
 
 
-def _with(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
-    """Keyword settings, which may be the model's own or those of training."""
-    if not settings:
-        return config
-    tables = {"settings": {}} | config.to_tables()
-    if "epochs" in settings:  # who says how many epochs wants no other limit, unless he says that too
-        settings = {"budget": NO_LIMIT} | settings
-    known = {"settings": [f.name for f in fields(config.settings)], "train": [f.name for f in fields(config.train)]}
-    for key, value in settings.items():
-        table = next((table for table, names in known.items() if key in names), None)
-        if table is None:
-            raise unknown_setting("fit()", key, [*known["settings"], *known["train"]])
-        tables[table][key] = value
-    return make_config(tables=tables, where="fit()")
-
-
-def _open(out: str | Path, plan: _Plan, resume: bool, overwrite: bool) -> RunFolder:
-    """A new run folder, or the one to resume, which must be of the same config and facts, its limits apart."""
-    folder, config = RunFolder(Path(out)), plan.config
+def _open(out: str | Path, training: _Training, resume: bool, overwrite: bool) -> RunFolder:
+    """A new run folder, or the one to resume, whose facts and config, except for limits, must be the same."""
+    folder, config = RunFolder(Path(out)), training.config
     if resume and folder.begun:
-        there = folder.config()
+        existing = folder.config()
         limits = {name: getattr(config.train, name) for name in LIMITS}
-        if replace(there, train=replace(there.train, **limits)) != config:
-            other = _differences(there, config)
+        if replace(existing, train=replace(existing.train, **limits)) != config:
+            other = _differences(existing, config)
             raise RunError(f"{folder.path} was made with other settings ({other}); take the same, or use --overwrite.")
-        if not plan.dataset.same_facts(known := folder.dataset().made_with):
-            other = what_differs(known, plan.dataset)
+        if not training.dataset.same_facts(known := folder.dataset().made_with):
+            other = what_differs(known, training.dataset)
             raise RunError(
                 f"{folder.path} was made with other data ({other}); resume with the same, or use --overwrite."
             )
-        if there != config:
+        if existing != config:
             if folder.finished and not folder.checkpoint.exists():
                 raise RunError(f"{folder.path} has no checkpoint any more to go on from; use --overwrite.")
             folder.reopen(config)
         return folder
     folder.claim(overwrite)
-    folder.create(plan.dataset, config, plan.origin, plan.exposure)
+    folder.create(training.dataset, config, training.origin, training.exposure)
     return folder
 
 
-def _differences(there: RunConfig, here: RunConfig) -> str:
+def _differences(existing: RunConfig, config: RunConfig) -> str:
     """Which settings differ: ``dim: 32 there, 64 here``."""
     flat = []
-    for config in (there, here):
-        tables = config.to_tables()
-        flat.append({"model": config.model, "seed": config.seed} | tables.get("settings", {}) | tables["train"])
+    for one in (existing, config):
+        tables = one.to_tables()
+        flat.append({"model": one.model, "seed": one.seed} | tables.get("settings", {}) | tables["train"])
     return ", ".join(
         f"{key}: {flat[0].get(key)} there, {flat[1].get(key)} here"
         for key in dict.fromkeys([*flat[0], *flat[1]])
@@ -251,7 +236,7 @@ def _differences(there: RunConfig, here: RunConfig) -> str:
 
 
 def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKeywords]) -> Dataset:
-    """Whatever people hold, in three parts by time; how it is read can be said of what is not read yet."""
+    """Data in any form as three parts by time; the keywords say how a table or folder is read."""
     if isinstance(data, Dataset | Quadruples):
         given = [*TableOptions(**reading).given(), *(["overlap"] if overlap is not None else [])]
         if given:
@@ -259,9 +244,7 @@ def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKey
         return data if isinstance(data, Dataset) else split(data)
     if isinstance(data, str | Path):
         return find(data, overlap=overlap, **reading)
-    if overlap is not None:
-        raise DataError("an overlap is settled for a benchmark folder only, and this is a table.")
-    return split(read_table(data, **reading))
+    return split(read_events(data, overlap=overlap, **reading))
 
 
 def read_with(data: Any, settings: dict[str, Any]) -> tuple[Dataset, dict[str, Any]]:
@@ -272,15 +255,13 @@ def read_with(data: Any, settings: dict[str, Any]) -> tuple[Dataset, dict[str, A
 
 
 def results(forecaster: Forecaster) -> dict[str, Any]:
-    """Validation and test metrics with what they came from: a file of ``results/``."""
+    """Validation and test metrics with what they came from: the form of the files in ``experiments/results/``."""
     dataset, progress = forecaster.dataset, forecaster.progress
     measured = {
         name: forecaster.evaluate(part)
         for name, part in (("valid", dataset.valid), ("test", dataset.test))
         if len(part)
     }
-    weights = (*forecaster.model.parameters(), *forecaster.model.buffers())
-    device = next((tensor.device for tensor in weights), torch.device("cpu"))
     return {
         "model": forecaster.config.model,
         "dataset": dataset.name,
@@ -294,7 +275,7 @@ def results(forecaster: Forecaster) -> dict[str, Any]:
         "best_epoch": progress.best_epoch,
         "ended": progress.ended,
         "train_seconds": round(progress.seconds, 1),
-        "device": name_of(device),
+        "device": name_of(device_of(forecaster.model)),
         "versions": {
             "python": sys.version.split()[0],
             "torch": torch.__version__,

@@ -20,8 +20,8 @@ from tangokg.quads.values import Quadruples, in_time_order
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
-ANSWERS = 3  # whose reasons are given where nobody says how many
-WORTH = 0.5  # of all facts: fewer are worth to be looked at alone
+ANSWERS = 3  # that get reasons by default
+WORTH = 0.5  # of all facts: a smaller part is worth a look of its own
 EQUAL = 1e-4  # of the share of each candidate: how near it must come to that from all facts
 NONE = "no earlier fact alone raised it"
 LEAST = 1e-4  # a fact that changes a share by less of it is none of its reasons
@@ -69,16 +69,16 @@ class Explaining:
         facts = [considered(known, a, b) for a, _, b in asked]
         known, p = self._near(known, facts, queries, p)
         share, left = self._of(p, queries), self._left(known, facts, queries)
-        told = []
+        explained = []
         for i, answer in enumerate(answers):
             raising = {fact: own for fact, own in left[i].items() if share[i] - own > LEAST * share[i]}
             if not raising:
-                told.append(self._put(answer, share[i], [], share[i], NONE))
+                explained.append(self._put(answer, share[i], [], share[i], NONE))
                 continue
             query = queries[i : i + 1]
             (rest,) = self._of(self.shares(self._without(known, raising), query), query)
-            told.append(self._tell(known, answer, share[i], raising, rest, self.terms(whole, queries[i])))
-        return told
+            explained.append(self._tell(known, answer, share[i], raising, rest, self.terms(whole, queries[i])))
+        return explained
 
     def _near(
         self, known: Quadruples, facts: list[list[Fact]], queries: Tensor, p: Tensor
@@ -173,13 +173,13 @@ class Explaining:
             return self._put(answer, share, [], share, NONE)
         explained, total = 1 - rest / share, sum(share - left for left in raising.values())
         vocab, clock = known.vocab, known.clock
-        found = []
+        facts = []
         for (s, r, o, t), left in sorted(raising.items(), key=lambda one: one[1]):
             moment = float(known.moments[rows_of(known, (s, r, o, t))].max())
             names = vocab.entities[s], vocab.relations[r], vocab.entities[o], clock.format(moment)
             part = explained * (share - left) / total
-            found.append(Reason(*names, self.question.until - t, part, left, exact.get((s, r, o, t))))
-        return self._put(answer, share, found, rest)
+            facts.append(Reason(*names, self.question.until - t, part, left, exact.get((s, r, o, t))))
+        return self._put(answer, share, facts, rest)
 
     def _put(self, answer: Answer, share: float, found: list[Reason], rest: float, note: str = "") -> Reasons:
         names = answer.subject, answer.relation, answer.object

@@ -9,18 +9,21 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from tangokg.history.occurrences import acts_of, past_of, uses_of
+from tangokg.history.occurrences import acts_of, uses_of
 from tangokg.history.partners import Partners
-from tangokg.history.statistics import NUM_STATISTICS, count, statistics
+from tangokg.history.statistics import count, count_starts, last_statistics
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
-# (windows, window (Y,), entity (Y,), label (Y,) or None for any, gap, dtype) -> (Y, F)
-EventStatistics = Callable[[Windows, Tensor, Tensor, Tensor | None, float, torch.dtype], Tensor]
+# (windows, window (Y,), entity (Y,), label (Y,) or None for any, gap, dtype, starts of runs alone) -> (Y, F)
+EventStatistics = Callable[[Windows, Tensor, Tensor, Tensor | None, float, torch.dtype, bool], Tensor]
 
 
 def event_statistics(timeline: Timeline) -> EventStatistics:
-    """Statistics (row M50) of all events of an entity, or of those with one label; zeros where none happened."""
+    """Statistics (row M50) of all events of an entity, or of those with one label; zeros where none happened.
+
+    The events are all edges, or those alone that begin a run.
+    """
     return partial(_event_statistics, timeline)
 
 
@@ -32,31 +35,40 @@ def _event_statistics(
     label: Tensor | None,
     gap: float,
     dtype: torch.dtype,
+    starts: bool,
 ) -> Tensor:
-    counted = timeline.derive(count, acts_of if label is None else uses_of, gap, dtype)
+    if starts:
+        counted = timeline.derive(count_starts, label is not None, gap, dtype)
+    else:
+        counted = timeline.derive(count, acts_of if label is None else uses_of, gap, dtype)
     group = entity if label is None else entity * (2 * timeline.num_relations) + label
-    past = past_of(counted.occurrences, group, windows.known.index_select(0, window))
-    t = windows.t.index_select(0, window).index_select(0, past.row)
-    nothing = torch.zeros(len(group), NUM_STATISTICS, dtype=dtype, device=group.device)
-    return nothing.index_copy(0, past.row, statistics(counted, past, t))
+    return last_statistics(counted, group, windows.known.index_select(0, window), windows.t.index_select(0, window))
 
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """Statistics of all events of an entity, or of those with one label, before the time of a window."""
+    """Statistics of events of an entity, or of those with one label, before the time of a window.
+
+    The events are all edges, or with ``starts`` those alone that begin a run.
+    """
 
     partners: Partners
     gap: float
     dtype: torch.dtype
+    starts: bool = False
 
     def all_events(self, weight: Tensor, window: Tensor, entity: Tensor) -> Tensor:
         """(Y, H): the statistics of all events of some entities, times ``weight`` (F, H)."""
-        return (self.table @ weight).index_select(0, window * self.partners.timeline.num_entities + entity)
+        return (self.table @ weight).index_select(0, self.place(window, entity))
+
+    def place(self, window: Tensor, entity: Tensor) -> Tensor:
+        """(Y,) the rows of some entities in the table."""
+        return window * self.partners.timeline.num_entities + entity
 
     def events_with(self, window: Tensor, entity: Tensor, label: Tensor | None) -> Tensor:
         """(Y, F): the statistics of the events of some entities with one label each."""
         found = self.partners.timeline.derive(event_statistics)
-        return found(self.partners.windows, window, entity, label, self.gap, self.dtype)
+        return found(self.partners.windows, window, entity, label, self.gap, self.dtype, self.starts)
 
     @cached_property
     def table(self) -> Tensor:
@@ -66,9 +78,10 @@ class Activity:
         return self.events_with(row // number, row % number, None)
 
 
-def activity_of(partners: Partners, gap: float, dtype: torch.dtype) -> Activity:
+def activity_of(partners: Partners, gap: float, dtype: torch.dtype, starts: bool = False) -> Activity:
     """The activity that the queries of ``partners`` may know of, found once for them."""
     kept: dict[str, Activity] = vars(partners)
-    if "activity" not in kept:
-        kept["activity"] = Activity(partners, gap, dtype)
-    return kept["activity"]
+    name = "starts" if starts else "activity"
+    if name not in kept:
+        kept[name] = Activity(partners, gap, dtype, starts)
+    return kept[name]

@@ -48,6 +48,7 @@ class HistorySettings:
     activity: bool = True  # whether the scorers know how active subject and candidates were
     compete: bool = True  # whether the best partners of a query are compared with one another
     hops: int = 0  # steps along paths beyond the partners, 1 or 2; 0: 2 where most facts last from step to step
+    runs: bool | None = None  # whether scorers know since when facts last; none: where most facts last
     pair_dropout: float = 0.25  # in the heads of the history
 
     def __post_init__(self) -> None:

@@ -7,32 +7,29 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tangokg.history.activity import event_statistics
+from tangokg.history.fact_rows import OBJECTS, Bools, edges_of, objects_of, rows_of, starts_of_pairs, unseen
 from tangokg.history.occurrences import Past, count_unseen, past_of_label
+from tangokg.history.runs import LONGEST_GAP
 from tangokg.history.series import active_pairs
 from tangokg.history.sorted_rows import (
     Column,
     Layers,
-    SortedRows,
     add_rows,
     count_before,
     expand,
     first_rows,
     sort_rows,
 )
-from tangokg.history.totals import EventTotals
+from tangokg.history.totals import EventTotals, total_events
 from tangokg.quads.clock import Clock
 from tangokg.quads.units import far_steps, usual_bounds
 from tangokg.quads.values import Floats, Ids, Quadruples
 from tangokg.quads.vocabulary import Vocabulary
 from tangokg.snapshots.timeline import Timeline, build_timeline, on_times
 from tangokg.snapshots.windows import Windows
-
-Bools = NDArray[np.bool_]
-OBJECTS = 2**32  # more than there are entities
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +79,8 @@ class HistoryIndex:
         s, r, o, t = (column[first] for column in (new.s, new.r, new.o, new.t))
         first = first[~self._among(s, t, np.zeros_like(s), r, o)[1]]
         facts = new.select(first)
-        edges = _edges_of(facts)
-        pairs, (s, times, back, r, o) = _starts_of_pairs(edges), edges.read(slice(None))
+        edges = edges_of(facts)
+        pairs, (s, times, back, r, o) = starts_of_pairs(edges), edges.read(slice(None))
         fresh = pairs & ~self._among(s, times, back, r, o)[0]
         union = np.union1d(self.t, facts.t)
         counts, active = np.zeros_like(union), np.zeros_like(union)
@@ -93,22 +90,39 @@ class HistoryIndex:
         active += np.bincount(np.searchsorted(union, times[fresh]), minlength=len(union))
         relations = np.bincount(facts.r, minlength=new.vocab.num_relations)
         relations[: len(self.relations)] += self.relations
-        by_time = add_rows(self.facts, _rows_of(facts), distinct=False)
+        by_time = add_rows(self.facts, rows_of(facts), distinct=False)
         by_subject = add_rows(self.edges, edges, distinct=True)
         timed = self.timed or new.exact is not None
         grown = HistoryIndex(new.vocab, self.clock, union, counts, active, relations, by_time, by_subject, timed)
         for key, layers in self._objects.items():
-            unseen = _unseen(np.frombuffer(key, bool), new.vocab.num_entities)
-            rows_of_new = _objects_of(tuple(column[np.isin(s, unseen)] for column in (s, times, back, r, o)))
+            among = np.isin(s, unseen(np.frombuffer(key, bool), new.vocab.num_entities))
+            rows_of_new = objects_of(tuple(column[among] for column in (s, times, back, r, o)))
             grown._objects[key] = add_rows(layers, rows_of_new, distinct=False)
-        grown._totals.update({key: totals.add((s, times, back, r, o)) for key, totals in self._totals.items()})
+        for kind, totals in self._totals.items():
+            new_edges: tuple[Column, ...] | None = (s, times, back, r, o)
+            if kind[1]:
+                new_edges = grown._starts_of(self, (s, times, back, r, o), kind[2])
+            if new_edges is not None:
+                grown._totals[kind] = totals.add(new_edges)
         return grown, first
 
-    def _among(self, s: Ids, t: Ids, back: Ids, r: Ids, o: Ids) -> tuple[Bools, Bools]:
-        """Which of some edges have their (s, r) at their time here, and which of them stand here themselves."""
+    def _starts_of(self, before: HistoryIndex, new: tuple[Column, ...], gap: float) -> tuple[Column, ...] | None:
+        """Those of the new edges that begin a run; None where one of them joins a run that was known to a later one."""
+        s, t, back, r, o = new
+        longest = int(LONGEST_GAP * gap)
+        if before._among(s, t + 1, back, r, o, longest)[1].any():
+            return None
+        goes_on = self._among(s, t - longest, back, r, o, longest)[1]
+        return tuple(column[~goes_on] for column in new)
+
+    def _among(self, s: Ids, t: Ids, back: Ids, r: Ids, o: Ids, steps: int = 1) -> tuple[Bools, Bools]:
+        """Which of some edges have their (s, r) at their time here, and which of them stand here themselves.
+
+        With ``steps`` they may stand at any of so many steps from their time on.
+        """
         pair, edge = np.zeros(len(s), bool), np.zeros(len(s), bool)
         for layer in self.edges:
-            rows, owner = expand(*layer.spans(s, t, t + 1))
+            rows, owner = expand(*layer.spans(s, t, t + steps))
             backs, labels, objects = (column[rows] for column in layer.columns)
             same = (backs == back[owner]) & (labels == r[owner])
             pair[owner[same]] = True
@@ -213,21 +227,29 @@ class HistoryIndex:
         seen = seen[: np.flatnonzero(seen)[-1] + 1] if seen.any() else seen[:0]
         key = seen.tobytes()
         if key not in self._objects:
-            self._objects[key] = (_objects_of(self.take(_unseen(seen, self.vocab.num_entities), *EVER)),)
+            self._objects[key] = (objects_of(self.take(unseen(seen, self.vocab.num_entities), *EVER)),)
         return self._objects[key]
 
     @cached_property
-    def _totals(self) -> dict[tuple[bool, float], EventTotals]:
+    def _totals(self) -> dict[tuple[bool, bool, float], EventTotals]:
+        """By whether they have labels, whether they are of starts alone, and the median gap."""
         return {}
 
     def event_statistics(
-        self, windows: Windows, window: Tensor, entity: Tensor, label: Tensor | None, gap: float, dtype: torch.dtype
+        self,
+        windows: Windows,
+        window: Tensor,
+        entity: Tensor,
+        label: Tensor | None,
+        gap: float,
+        dtype: torch.dtype,
+        starts: bool,
     ) -> Tensor:
         """As the function of this name, at windows that know everything, from totals that are kept up."""
-        key = label is not None, gap
+        key = label is not None, starts, gap
         if key not in self._totals:
             everyone = self.take(np.arange(self.vocab.num_entities), *EVER)
-            self._totals[key] = EventTotals(*key).add(everyone)
+            self._totals[key] = total_events(everyone, *key)
         t = windows.t.index_select(0, window)
         return self._totals[key].statistics(entity, label, t, self.vocab.num_relations, dtype)
 
@@ -267,39 +289,11 @@ NOBODY = np.zeros(0, bool)
 
 def build_index(facts: Quadruples) -> HistoryIndex:
     """Sort all facts once."""
-    rows, edges = _rows_of(facts), _edges_of(facts)
+    rows, edges = rows_of(facts), edges_of(facts)
     of_time = edges.key % max(len(edges.times), 1)
-    pairs = np.bincount(of_time[_starts_of_pairs(edges)], minlength=len(rows.times))
+    pairs = np.bincount(of_time[starts_of_pairs(edges)], minlength=len(rows.times))
     back, r, _ = edges.columns
     relations = np.bincount(r[back == 0], minlength=facts.vocab.num_relations)
     counts = np.bincount(rows.key, minlength=len(rows.times))
     timed = facts.exact is not None
     return HistoryIndex(facts.vocab, facts.clock, rows.times, counts, pairs, relations, (rows,), (edges,), timed)
-
-
-def _rows_of(facts: Quadruples) -> SortedRows:
-    return sort_rows(np.zeros_like(facts.t), facts.t, (facts.s, facts.r, facts.o, facts.moments), distinct=False)
-
-
-def _edges_of(facts: Quadruples) -> SortedRows:
-    back = np.repeat(np.array([0, 1], np.int8), len(facts))
-    r, o = np.tile(facts.r.astype(np.int32), 2), np.concatenate([facts.o, facts.s]).astype(np.int32)
-    return sort_rows(np.concatenate([facts.s, facts.o]), np.tile(facts.t, 2), (back, r, o), distinct=True)
-
-
-def _starts_of_pairs(edges: SortedRows) -> Bools:
-    """(E,) whether an edge is the first of its subject, time and label."""
-    back, r, _ = edges.columns
-    first = np.ones(len(edges), bool)
-    first[1:] = (np.diff(edges.key) != 0) | (back[1:] != back[:-1]) | (r[1:] != r[:-1])
-    return first
-
-
-def _unseen(seen: Bools, num_entities: int) -> Ids:
-    return np.concatenate([np.flatnonzero(~seen), np.arange(len(seen), num_entities)])
-
-
-def _objects_of(edges: tuple[Column, ...]) -> SortedRows:
-    """The other directions of edges s, t, back, r, o, whose object is s, by label and object."""
-    s, t, back, r, _ = edges
-    return sort_rows((2 * r.astype(np.int64) + (back == 0)) * OBJECTS + s, t, (), distinct=False)

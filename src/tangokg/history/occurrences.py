@@ -53,10 +53,14 @@ class Past:
     at: Tensor  # (P,) the row of the latest occurrence
 
 
-def sort_by(timeline: Timeline, group: Tensor, whole: bool = False) -> Occurrences:
-    """Sort all edges of a timeline by ``group`` (E,), then by object, then by time; ``whole``: objects are all one."""
+def sort_by(timeline: Timeline, group: Tensor, whole: bool = False, rows: Tensor | None = None) -> Occurrences:
+    """Sort the edges of a timeline by ``group`` (E,), then by object, then by time.
+
+    ``whole``: objects are all one. ``rows``: these edges alone, in the order of time.
+    """
     objects = torch.zeros_like(timeline.o) if whole else timeline.o
-    order = torch.argsort(objects, stable=True)  # edges come in the order of time, and stable sorts keep it
+    order = torch.arange(len(group), device=group.device) if rows is None else rows
+    order = order[torch.argsort(objects[order], stable=True)]  # stable sorts keep the order of time
     order = order[torch.argsort(group[order], stable=True)]
     pair, o = group[order], objects[order]
     j = torch.repeat_interleave(timeline.offset.diff())[order]

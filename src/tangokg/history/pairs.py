@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, scaled_dot_product_attention
+from torch.nn.functional import gelu
 
 from tangokg.history.activity import activity_of
 from tangokg.history.head import Asked, Head, HistorySettings, Project, Scored, Terms
+from tangokg.history.lasting import NUM_LASTING, run_features
 from tangokg.history.occurrences import meetings_of, occurrences_of, past_of
 from tangokg.history.partners import Partners
+from tangokg.history.second import PairSettings, ScoredPairs, SecondLook, draw_table
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, Counted, count, statistics, time_code
 from tangokg.masks import dropout
-
-
-@dataclass(frozen=True)
-class PairSettings:
-    width: int = 128  # of the scorer
-    rank: int = 64  # of the vector that a pair's events add up to
-    stream: int = 10  # last events of a pair that are looked at one by one
-    best: int = 64  # partners of a query that are looked at again
-    compete: bool = True  # whether these are compared with one another
-    dropout: float = 0.25
-    activity: bool = True  # whether it knows how active subject and object were
-
-
-@dataclass(frozen=True, eq=False)
-class ScoredPairs:
-    """Each query with each partner of its subject, grouped by query."""
-
-    query: Tensor  # (P,)
-    o: Tensor  # (P,)
-    value: Tensor  # (P,) log-intensity
-    state: Tensor  # (P, H)
-    begin: Tensor  # (B,) where the pairs of each query begin
-
-
-def draw_table(generator: torch.Generator, *shape: int, std: float) -> nn.Parameter:
-    """Weights drawn from a normal distribution."""
-    return nn.Parameter(torch.empty(shape).normal_(0.0, std, generator=generator))
 
 
 class PairScorer(Head):
@@ -49,22 +23,26 @@ class PairScorer(Head):
 
     Every partner is scored by the last events :math:`(r_i, \Delta_i)` of the pair, the latest first, by the statistics
     x of the fact (s, r, o) and of the meetings (s, any, o), by the activity a of both (of s in all, of s with r, of o),
-    and by the states of both:
+    by the states of both, and by how far ahead :math:`\Delta` the question asks:
 
     .. math::
         g = \sum_i \mathrm{gelu}(v_{r_i} + T \psi(\Delta_i) + p_i)
-        y = \mathrm{gelu}(\mathrm{LN}(A_r + A h_s + B h_o + C x_{so} + G g + P (u_r \odot g) + X x_{sro} + E a))
-        K(o) = u_r \cdot g + w_r \cdot x_{sro} + w \cdot y + b
+        y = \mathrm{gelu}(\mathrm{LN}(A_r + A h_s + B h_o + C x_{so} + G g + P (u_r \odot g) + X x_{sro} + E a
+            + Q \psi(\Delta)))
+        k = u_r \cdot g + (w_r + H h_s) \cdot x_{sro} + (w'_r + H' h_s) \cdot x_{so}
+        K(o) = k \, e^{f \cdot \psi(\Delta)} + w \cdot y + b
 
-    The best of them are looked at again (:class:`SecondLook`). What depends on query or pair alone is computed once.
+    so that how much each statistic counts depends on relation and subject. The best of them are looked at again
+    (:class:`SecondLook`). What depends on query or pair alone is computed once.
     """
 
-    rows: ClassVar = ("event", "asked", "relation", "weights")
+    rows: ClassVar = ("event", "asked", "relation", "weights", "meeting_weights")
 
     @classmethod
     def make(cls, settings: HistorySettings, dim: int, num_labels: int, generator: torch.Generator) -> PairScorer:
         half, rate = settings.width // 2, settings.pair_dropout
-        sizes = PairSettings(settings.width, half, settings.stream, half, settings.compete, rate, settings.activity)
+        knows = settings.activity, bool(settings.runs)
+        sizes = PairSettings(settings.width, half, settings.stream, half, settings.compete, rate, *knows)
         return cls(sizes, dim, num_labels, generator)
 
     def __init__(self, settings: PairSettings, dim: int, num_labels: int, generator: torch.Generator) -> None:
@@ -80,13 +58,18 @@ class PairScorer(Head):
         self.position = table(settings.stream, rank, std=0.1)  # p
         self.asked = table(num_labels, rank, std=0.1)  # u
         self.relation = table(num_labels, width, std=0.3)  # A_r
-        weights = torch.zeros(num_labels, NUM_STATISTICS)
+        self.ahead = nn.Parameter(torch.zeros(TIME_CODE, width))  # Q
+        self.flatten = nn.Parameter(torch.zeros(TIME_CODE))  # f
+        known = NUM_STATISTICS + (NUM_LASTING if settings.runs else 0)
+        weights = torch.zeros(num_labels, known)
         weights[:, : len(SCALES)], weights[:, len(SCALES) : 2 * len(SCALES)] = 0.4, 0.3  # at first a counter
-        self.weights = nn.Parameter(weights)  # w_r
+        self.weights, self.habits = nn.Parameter(weights), nn.Parameter(torch.zeros(dim, known))  # w_r, H
+        self.meeting_weights = nn.Parameter(torch.zeros(num_labels, NUM_STATISTICS))  # w'_r
+        self.meeting_habits = nn.Parameter(torch.zeros(dim, NUM_STATISTICS))  # H'
         self.subject = table(dim, width, std=dim**-0.5)  # A
         self.object = table(dim, width, std=dim**-0.5)  # B
         self.meeting = table(NUM_STATISTICS, width, std=NUM_STATISTICS**-0.5)  # C
-        self.same = table(NUM_STATISTICS, width, std=NUM_STATISTICS**-0.5)  # X
+        self.same = table(known, width, std=NUM_STATISTICS**-0.5)  # X
         self.pair = table(rank, width, std=rank**-0.5)  # G
         self.product = table(rank, width, std=rank**-0.5)  # P
         self.norm = nn.LayerNorm(width)
@@ -95,6 +78,8 @@ class PairScorer(Head):
         self.second = SecondLook(settings, generator)
         if settings.activity:
             self.acts = table(3, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)  # E
+        if settings.runs:
+            self.starts = table(3, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)  # E of starts
 
     def forward(self, asked: Asked) -> list[Scored]:
         pairs = self.score(asked.partners, asked.project, asked.gap, asked.generator)
@@ -107,27 +92,45 @@ class PairScorer(Head):
         """Scores of all partners."""
         queries, past = partners.queries, partners.past
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
-        g = self.add_events(met, partners)  # (Z, G)
-        of_pair = statistics(met, past, partners.t) @ self.meeting + g @ self.pair  # (Z, H)
-        window = partners.window.index_select(0, past.row)
-        of_pair = of_pair + project(self.object, window, past.o)
-        of_query = project(self.subject, queries.window, queries.s) + partners.look_up(self.relation, queries.r)
-        if self.settings.activity:
-            activity = activity_of(partners, gap, g.dtype)
-            of_query = of_query + activity.all_events(self.acts[0], queries.window, queries.s)
-            of_query = of_query + activity.events_with(queries.window, queries.s, queries.r) @ self.acts[1]
-            of_pair = of_pair + activity.all_events(self.acts[2], window, past.o)
+        g, meetings = self.add_events(met, partners), statistics(met, past, partners.t)  # (Z, G), (Z, F)
+        of_query, of_pair = self.add_sides(partners, project, gap)  # (B, H), (Z, H)
+        of_pair = of_pair + meetings @ self.meeting + g @ self.pair
         query, z, begin = partners.pairs()  # (P,), (P,), (B,)
         product = partners.look_up(self.asked, queries.r).index_select(0, query) * g.index_select(0, z)  # (P, G)
         x = of_query.index_select(0, query) + of_pair.index_select(0, z) + product @ self.product  # (P, H)
         place, row, same = self.same_facts(partners, begin, gap)
         x = x.index_add(0, place, same @ self.same)
-        weights = partners.look_up(self.weights, queries.r.index_select(0, row))
-        k = product.sum(1).index_add(0, place, (same * weights).sum(1))
+        s = project(torch.cat([self.habits, self.meeting_habits], dim=1), queries.window, queries.s)
+        of_same = partners.look_up(self.weights, queries.r) + s[:, : same.shape[1]]  # (B, F)
+        of_met = partners.look_up(self.meeting_weights, queries.r) + s[:, same.shape[1] :]
+        k = product.sum(1) + (meetings.index_select(0, z) * of_met.index_select(0, query)).sum(1)  # (P,)
+        k = k.index_add(0, place, (same * of_same.index_select(0, row)).sum(1))
         y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
-        pairs = ScoredPairs(query, past.o.index_select(0, z), k + y @ self.out + self.bias, y, begin)
+        value = k * self.fade(partners).index_select(0, query) + y @ self.out + self.bias
+        pairs = ScoredPairs(query, past.o.index_select(0, z), value, y, begin)
         again: ScoredPairs = self.second(pairs, partners, gap, generator)
         return again
+
+    def add_sides(self, partners: Partners, project: Project, gap: float) -> tuple[Tensor, Tensor]:
+        """What depends on the query alone (B, H), and on the partner alone (Z, H)."""
+        queries, o = partners.queries, partners.past.o
+        window = partners.window.index_select(0, partners.past.row)
+        of_query = project(self.subject, queries.window, queries.s) + partners.look_up(self.relation, queries.r)
+        of_query = of_query + (partners.ahead_code(self.ahead.dtype) @ self.ahead).index_select(0, queries.window)
+        of_pair = project(self.object, window, o)
+        kinds = [(False, self.acts)] if self.settings.activity else []
+        kinds += [(True, self.starts)] if self.settings.runs else []
+        for starts, of_events in kinds:
+            activity = activity_of(partners, gap, self.out.dtype, starts)
+            of_query = of_query + activity.all_events(of_events[0], queries.window, queries.s)
+            of_query = of_query + activity.events_with(queries.window, queries.s, queries.r) @ of_events[1]
+            of_pair = of_pair + activity.all_events(of_events[2], window, o)
+        return of_query, of_pair
+
+    def fade(self, partners: Partners) -> Tensor:
+        """(B,) the factor of k for how far ahead each query asks."""
+        of_window = torch.exp(partners.ahead_code(self.flatten.dtype) @ self.flatten)
+        return of_window.index_select(0, partners.queries.window)
 
     def add_events(self, met: Counted, partners: Partners) -> Tensor:
         """(Z, G): the last events of each pair, added up."""
@@ -151,6 +154,7 @@ class PairScorer(Head):
         query, z, _ = partners.pairs()  # (P,), (P,)
         asked = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (P, G)
         value = (vectors.index_select(0, z) @ asked[..., None])[..., 0]  # (P, L)
+        value = value * self.fade(partners).index_select(0, query)[:, None]
         pair, place = (at.index_select(0, z) >= 0).nonzero().T
         edge = met.occurrences.edge[at[z[pair], place]]
         return Terms(query[pair], partners.past.o[z[pair]], edge, value[pair, place])
@@ -165,71 +169,7 @@ class PairScorer(Head):
         z = torch.searchsorted(partners.key, u * facts.occurrences.num_entities + past.o)
         place = begin.index_select(0, past.row) + z - partners.start.index_select(0, u)
         t = windows.t.index_select(0, queries.window).index_select(0, past.row)
-        return place, past.row, statistics(facts, past, t)
-
-
-def best_of(value: Tensor, row: Tensor, begin: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """The ``size`` largest values of each row: their places (B, size), and which of these are meant."""
-    order = torch.argsort(value, descending=True, stable=True)
-    order = order[torch.argsort(row[order], stable=True)]
-    end = torch.cat([begin[1:], begin.new_tensor([len(value)])])
-    place = begin[:, None] + torch.arange(size, device=value.device)  # (B, size)
-    there = place < end[:, None]
-    return (order[torch.where(there, place, 0)] if len(value) else place), there
-
-
-class SecondLook(nn.Module):
-    r"""The best partners of a query again, with a second layer, and compared with one another.
-
-    .. math::
-        y' = y + \mathrm{gelu}(\mathrm{LN}(M y + U a_{o r})), \qquad
-        D(o) = K(o) + w \cdot y'_o + w' \cdot \mathrm{gelu}(\mathrm{attention}(y'_o; y'_1, \dots, y'_C))
-
-    with the activity of o in the role that the query asks about.
-    """
-
-    HEADS = 4
-
-    def __init__(self, settings: PairSettings, generator: torch.Generator) -> None:
-        super().__init__()
-        width = settings.width
-        self.settings = settings
-        self.hidden = draw_table(generator, width, width, std=width**-0.5)
-        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
-        self.out = draw_table(generator, width, std=0.01)
-        self.project = draw_table(generator, width, 3 * width, std=width**-0.5)
-        self.compared = nn.Parameter(torch.zeros(width))
-        if settings.activity:
-            self.uses = draw_table(generator, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)
-
-    def forward(
-        self, pairs: ScoredPairs, partners: Partners, gap: float, generator: torch.Generator | None
-    ) -> ScoredPairs:
-        """The same pairs, value and state of the best of each query changed."""
-        if not len(pairs.value):
-            return pairs
-        best, meant = best_of(pairs.value.detach(), pairs.query, pairs.begin, self.settings.best)  # (B, C)
-        place = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0])  # (Q,)
-        y = pairs.state.index_select(0, place)
-        x = y @ self.hidden
-        if self.settings.activity:
-            queries, query = partners.queries, pairs.query.index_select(0, place)
-            window, r = queries.window.index_select(0, query), queries.r.index_select(0, query)
-            o = pairs.o.index_select(0, place)
-            x = x + activity_of(partners, gap, x.dtype).events_with(window, o, partners.inverse(r)) @ self.uses
-        y = y + dropout(gelu(self.norms[0](x)), self.settings.dropout, generator)
-        change = y @ self.out
-        if self.settings.compete:
-            change = change + self.compare(y, meant)
-        value, state = pairs.value.index_add(0, place, change), pairs.state.index_copy(0, place, y)
-        return ScoredPairs(pairs.query, pairs.o, value, state, pairs.begin)
-
-    def compare(self, y: Tensor, meant: Tensor) -> Tensor:
-        """(Q,) from the attention of each candidate to the others of its query; ``meant`` (B, C) is where y stands."""
-        at = meant.flatten().nonzero()[:, 0]
-        x = self.norms[1](y) @ self.project  # (Q, 3H)
-        x = x.new_zeros(meant.numel(), x.shape[1]).index_copy(0, at, x).view(*meant.shape, 3, self.HEADS, -1)
-        q, k, v = x.permute(2, 0, 3, 1, 4).unbind()  # (B, heads, C, ..) each
-        mask = meant[:, None, None] | ~meant.any(1)[:, None, None, None]  # a query may have no candidate
-        mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2).flatten(0, 1)
-        return gelu(mixed.index_select(0, at)) @ self.compared
+        same = statistics(facts, past, t)
+        if self.settings.runs:
+            same = torch.cat([same, run_features(partners, past, gap, same.dtype)], dim=1)
+        return place, past.row, same

@@ -11,8 +11,8 @@ from torch.nn.functional import gelu
 
 from tangokg.history.activity import activity_of
 from tangokg.history.head import Asked, Head, HistorySettings, Project, Scored
-from tangokg.history.pairs import ScoredPairs, best_of, draw_table
 from tangokg.history.partners import Partners
+from tangokg.history.second import ScoredPairs, best_of, draw_table
 from tangokg.history.statistics import NUM_STATISTICS, TIME_CODE, time_code
 from tangokg.history.subjects import sort_subjects
 from tangokg.masks import dropout
@@ -113,6 +113,7 @@ class Step(nn.Module):
         self.arrived = table(settings.dim, settings.width, std=settings.dim**-0.5)
         self.number = table(settings.width, std=0.1)
         self.relation = table(num_labels, settings.width, std=0.3)
+        self.ahead = nn.Parameter(torch.zeros(TIME_CODE, settings.width))
         self.subject = table(dim, settings.width, std=dim**-0.5)
         self.object = table(dim, settings.width, std=dim**-0.5)
         self.norm = nn.LayerNorm(settings.width)
@@ -147,6 +148,8 @@ class Step(nn.Module):
         query, o = key // n, key % n
         window = asked.window.index_select(0, query)
         of_query = project(self.subject, asked.window, asked.s) + partners.look_up(self.relation, asked.r)  # (B, H)
+        ahead = partners.ahead_code(state.dtype) @ self.ahead  # (W, H)
+        of_query = of_query + ahead.index_select(0, asked.window)
         x = total @ self.arrived + count.log()[:, None] * self.number + of_query.index_select(0, query)
         x = x + project(self.object, window, o)
         if self.activity:

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from tangokg.history.decay import decayed_sums
 from tangokg.history.occurrences import Occurrences, Past
+from tangokg.history.runs import starts_of
 from tangokg.snapshots.timeline import Timeline
 
 SCALES = (1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)  # of the decayed sums, in median gaps
 NUM_STATISTICS = 2 * len(SCALES) + 6
+LOG_AGE = 2 * len(SCALES) + 1  # which of them is the logarithm of the age
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,16 @@ class Counted:
 
 def count(timeline: Timeline, of: Callable[[Timeline], Occurrences], gap: float, dtype: torch.dtype) -> Counted:
     """Decayed sums over the occurrences ``of`` a timeline; to be derived once for it."""
-    occurrences, scale = of(timeline), scales(gap, timeline.t.device)
+    return count_occurrences(of(timeline), gap, dtype)
+
+
+def count_starts(timeline: Timeline, labelled: bool, gap: float, dtype: torch.dtype) -> Counted:
+    """The same over the edges that begin a run, by s or by (s, r)."""
+    return count_occurrences(starts_of(timeline, labelled, gap), gap, dtype)
+
+
+def count_occurrences(occurrences: Occurrences, gap: float, dtype: torch.dtype) -> Counted:
+    scale = scales(gap, occurrences.t.device)
     return Counted(occurrences, decayed_sums(occurrences, scale).to(dtype), scale, gap)
 
 
@@ -45,6 +56,25 @@ def statistics(counted: Counted, past: Past, t: Tensor) -> Tensor:
     return describe(counted.sums.index_select(0, past.at), past.count, first, last, t, counted.scale, counted.gap)
 
 
+def last_statistics(counted: Counted, group: Tensor, known: Tensor, t: Tensor) -> Tensor:
+    """Features (P, F) of groups (P,) that have one fact each, at time ``t`` (P,); zeros where none is known.
+
+    ``known`` (P,) are the snapshots that each row knows. A GPU is not waited for.
+    """
+    occurrences = counted.occurrences
+    if not len(occurrences.pair):
+        return counted.sums.new_zeros(len(group), NUM_STATISTICS)
+    fact = torch.searchsorted(occurrences.pair, group).clamp(max=len(occurrences.pair) - 1)
+    first = occurrences.first.index_select(0, fact)
+    end = torch.searchsorted(occurrences.key, fact * len(occurrences.t) + known)
+    number = torch.where(occurrences.pair.index_select(0, fact) == group, end - first, 0)
+    at = (end - 1).clamp(min=0)
+    begin, last = (occurrences.times.index_select(0, row) for row in (first, at))
+    sums = counted.sums.index_select(0, at)
+    found = describe(sums, number, begin, torch.minimum(last, t), t, counted.scale, counted.gap)
+    return torch.where((number > 0)[:, None], found, 0.0)
+
+
 def describe(sums: Tensor, count: Tensor, first: Tensor, last: Tensor, t: Tensor, scale: Tensor, gap: float) -> Tensor:
     r"""Features (P, F) at time ``t`` (P,) of events that began, ended and decayed to ``sums`` (P, K) at the last.
 
@@ -56,9 +86,8 @@ def describe(sums: Tensor, count: Tensor, first: Tensor, last: Tensor, t: Tensor
     in median gaps of the training part; constant factors bring them to one size.
     """
     dtype = sums.dtype
-    age = (t - last)[:, None]  # (P, 1) float64, in the data's unit
-    left = sums * torch.exp(-age / scale).to(dtype)  # (P, K)
-    age = (age / gap).to(dtype)
+    age = ((t - last) / gap).to(dtype)[:, None]  # (P, 1)
+    left = sums * torch.exp(-age / (scale / gap).to(dtype))  # (P, K)
     n = count.to(dtype)[:, None]
     between = ((last - first) / gap).to(dtype)[:, None] / (n - 1).clamp(min=1)  # (P, 1), 0 after one occurrence
     phase = torch.where(n > 1, (age / between.clamp(min=0.5)).clamp(max=4.0), 4.0)

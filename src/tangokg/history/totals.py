@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tangokg.history.runs import starts_among
 from tangokg.history.sorted_rows import Column
 from tangokg.history.statistics import NUM_STATISTICS, describe, scales
 from tangokg.quads.values import Floats, Ids
@@ -50,6 +51,14 @@ class EventTotals:
         scale = scales(self.gap, t.device)
         told = describe(left.to(dtype), count, first, last, t.index_select(0, place), scale, self.gap)
         return torch.zeros(len(group), NUM_STATISTICS, dtype=dtype, device=t.device).index_copy(0, place, told)
+
+
+def total_events(edges: tuple[Column, ...], labelled: bool, starts: bool, gap: float) -> EventTotals:
+    """The totals of edges s, t, back, r, o, or of those alone that begin a run."""
+    if starts:
+        begin = starts_among(edges, gap)
+        edges = tuple(column[begin] for column in edges)
+    return EventTotals(labelled, gap).add(edges)
 
 
 def _role(entity: Ids, back: Ids, r: Ids) -> Ids:

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tangokg.decode import make_decoder, make_decoding
-from tangokg.errors import ConfigError
+from tangokg.decode import check_settings, make_decoder, make_decoding
 from tangokg.fields.authors import AuthorsDerivative
 from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model, Sight, relative_distance
@@ -61,18 +60,8 @@ class AuthorsSettings:
     steps: int = 1  # of RK4 in an interval
 
     def __post_init__(self) -> None:
-        for name in ("dim", "history", "layers", "steps"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must lie in [0, 1), found {self.dropout}.")
-        for name, known in SWITCHES.items():
-            if getattr(self, name) not in known:
-                names = ", ".join(map(str, known))
-                raise ConfigError(f"{name} {getattr(self, name)!r} is unknown; choose one of {names}.")
-        for name in ("step_time", "transition"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
+        check_settings(self, sizes=["dim", "history", "layers", "steps"], rates=["dropout"])
+        check_settings(self, weights=["step_time", "transition"], choices=SWITCHES)
         make_decoding(self)
 
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from tangokg.decode import ConvE, ConvEDecoding, Decoder, Decoding, DistMult
-from tangokg.errors import ConfigError
-from tangokg.fields.steps import add_products
+from tangokg.decode import ConvE, ConvEDecoding, Decoder, Decoding, DistMult, check_settings
+from tangokg.fields.fast import add_products
 from tangokg.history import sort_occurrences
 from tangokg.masks import dropout
 from tangokg.models.static import Static, Tables, check_static
@@ -43,9 +42,7 @@ class CompGCNSettings:
 
     def __post_init__(self) -> None:
         check_static(self)
-        for name, known in (("composition", tuple(COMPOSITIONS)), ("decoder", COMPGCN_DECODERS)):
-            if getattr(self, name) not in known:
-                raise ConfigError(f"{name} {getattr(self, name)!r} is unknown; choose one of {', '.join(known)}.")
+        check_settings(self, choices={"composition": tuple(COMPOSITIONS), "decoder": COMPGCN_DECODERS})
 
 
 class Composition(NamedTuple):

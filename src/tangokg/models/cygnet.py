@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from tangokg.decode.settings import check_settings
 from tangokg.errors import ConfigError
 from tangokg.history import occurrences_of, past_of
 from tangokg.history.growth import grow_by_mean, grow_rows
@@ -30,13 +31,9 @@ class CyGNetSettings:
     penalty: float = 0.01  # weight of the mean squares of the embeddings in the loss
 
     def __post_init__(self) -> None:
-        if self.dim < 1:
-            raise ConfigError(f"dim must be at least 1, found {self.dim}.")
+        check_settings(self, sizes=["dim"], weights=["time_step", "penalty"])
         if not 0 < self.alpha < 1:
             raise ConfigError(f"alpha must lie between 0 and 1, found {self.alpha}.")
-        for name in ("time_step", "penalty"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from tangokg.decode.decoders import grouped_product
-from tangokg.errors import ConfigError
+from tangokg.decode.settings import check_settings
 from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.masks import dropout_mask
 from tangokg.models.protocol import Model
@@ -36,13 +36,7 @@ class DESimplESettings:
     origin: str = ""  # ISO date of time 0; filled in from the data
 
     def __post_init__(self) -> None:
-        if self.dim < 1:
-            raise ConfigError(f"dim must be at least 1, found {self.dim}.")
-        if self.negatives < 0:
-            raise ConfigError(f"negatives must not be negative, found {self.negatives}.")
-        for name in ("static_share", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
+        check_settings(self, sizes=["dim"], weights=["negatives"], rates=["static_share", "dropout"])
         Clock(self.unit or "step", self.origin or None)
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tangokg.decode.losses import filtered_cross_entropy, other_answers
+from tangokg.decode.losses import filtered_cross_entropy, true_answers
 from tangokg.errors import ConfigError
 from tangokg.history.head import Asked, HistorySettings, Scored, Terms, mix
 from tangokg.history.heads import HEAD_ROWS, Heads, check_heads
@@ -25,7 +25,7 @@ from tangokg.snapshots.windows import Queries, Windows
 class FlagshipSettings(HistorySettings, TangoSettings):
     """Settings of the default model: those of TANGO for its states, and those of the history."""
 
-    ruled: ClassVar[tuple[str, ...]] = ("dim", "width", "hops")  # 0: by rule
+    ruled: ClassVar[tuple[str, ...]] = ("dim", "width", "hops", "runs")  # 0 or none: by rule
 
     decoder: str = "convtranse"
     dim: int = 0  # D, size of entity and relation states; 0: by the number of facts and the device
@@ -75,14 +75,14 @@ class Flagship(Tango):
 
     def sight(self) -> Sight | None:
         sight = super().sight()
-        return sight and replace(sight, ways=self.heads.ways, totals=self.settings.activity)
+        return sight and replace(sight, ways=self.heads.ways, totals=self.settings.activity or bool(self.settings.runs))
 
     def branches(
         self, encoded: Encoded, queries: Queries, generator: torch.Generator | None
     ) -> tuple[Tensor, list[Scored]]:
         """Scores (B, N) of the states, and what each head says of some candidates."""
         gap = float(self.gap)
-        partners = find_partners(encoded.timeline, encoded.windows, queries)
+        partners = find_partners(encoded.timeline, encoded.windows, queries, gap)
         rows, states = encoded.candidates.take(queries.window, queries.s)
         if self.subject is not None:
             rows = rows + self.subject(partners, rows, states.base, gap, generator)
@@ -91,16 +91,19 @@ class Flagship(Tango):
         return states.scores(query, queries), heads
 
     def terms(self, encoded: Encoded, queries: Queries) -> Terms | None:
-        return self.heads.terms(find_partners(encoded.timeline, encoded.windows, queries), float(self.gap))
+        return self.heads.terms(
+            find_partners(encoded.timeline, encoded.windows, queries, float(self.gap)), float(self.gap)
+        )
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
-        return mix(*self.branches(encoded, queries, None))
+        distinct, row = queries.distinct()
+        return mix(*self.branches(encoded, distinct, None)).index_select(0, row)
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
-        encoded = self.encode(timeline, windows, generator)
-        scores, heads = self.branches(encoded, queries, generator)
-        left_out = other_answers(timeline, windows, queries)
-        loss = filtered_cross_entropy(mix(scores, heads), queries.answer, left_out, self.settings.smoothing)
+        distinct, row = queries.distinct()
+        scores, heads = self.branches(self.encode(timeline, windows, generator), distinct, generator)
+        true = true_answers(timeline, windows, distinct)
+        loss = filtered_cross_entropy(mix(scores, heads), row, queries.answer, true, self.settings.smoothing)
         if self.settings.auxiliary and heads:
-            loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, queries.answer, left_out)
+            loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, row, queries.answer, true)
         return loss

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tangokg.decode.losses import filtered_cross_entropy, other_answers
+from tangokg.decode.losses import filtered_cross_entropy, true_answers
 from tangokg.history.head import Asked, HistorySettings, Terms, mix
 from tangokg.history.heads import HEAD_ROWS, Heads, check_heads
 from tangokg.history.partners import find_partners
@@ -23,7 +23,7 @@ from tangokg.snapshots.windows import Queries, Windows
 class HeadedSettings(HistorySettings):
     """Settings of the heads, and the model that they stand beside."""
 
-    ruled: ClassVar[tuple[str, ...]] = ("width", "hops")  # 0: by rule
+    ruled: ClassVar[tuple[str, ...]] = ("width", "hops", "runs")  # 0 or none: by rule
 
     beside: str = "recurrency"  # a name in MODELS
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the settings of that model
@@ -69,16 +69,18 @@ class Headed(Model):
     def score(self, encoded: Encoded, queries: Queries, generator: torch.Generator | None = None) -> Tensor:
         shares = self.beside.probabilities(self.beside.score(encoded.own, queries))
         shares = shares.to(self.anyone.dtype) + self.anyone.exp()
-        partners = find_partners(encoded.timeline, encoded.windows, queries)
+        partners = find_partners(encoded.timeline, encoded.windows, queries, float(self.gap))
         heads = self.heads(Asked(partners, no_states, float(self.gap), generator))
         return mix(shares.log(), heads)
 
     def terms(self, encoded: Encoded, queries: Queries) -> Terms | None:
-        return self.heads.terms(find_partners(encoded.timeline, encoded.windows, queries), float(self.gap))
+        return self.heads.terms(
+            find_partners(encoded.timeline, encoded.windows, queries, float(self.gap)), float(self.gap)
+        )
 
     def sight(self) -> Sight | None:
         sight = self.beside.sight()
-        return sight and replace(sight, ways=self.heads.ways, totals=self.settings.activity)
+        return sight and replace(sight, ways=self.heads.ways, totals=self.settings.activity or bool(self.settings.runs))
 
     def look_at(self, encoded: Encoded, timeline: Timeline) -> Encoded:
         return Encoded(self.beside.look_at(encoded.own, timeline), timeline, encoded.windows)
@@ -94,8 +96,9 @@ class Headed(Model):
         self.beside.release()
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
-        scores = self.score(self.encode(timeline, windows), queries, generator)
-        loss = filtered_cross_entropy(scores, queries.answer, other_answers(timeline, windows, queries))
+        distinct, row = queries.distinct()
+        scores = self.score(self.encode(timeline, windows), distinct, generator)
+        loss = filtered_cross_entropy(scores, row, queries.answer, true_answers(timeline, windows, distinct))
         if any(True for _ in self.beside.parameters()):
             loss = loss + self.beside(timeline, windows, queries, generator)
         return loss

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tangokg.errors import ConfigError
+from tangokg.decode.settings import check_settings
 from tangokg.history import Occurrences, Past, occurrences_of, past_of
 from tangokg.history.growth import grow
 from tangokg.history.occurrences import past_of_label
@@ -34,8 +34,7 @@ class RecurrencySettings:
     part: str = "combined"  # or strict, or relaxed: that part alone
 
     def __post_init__(self) -> None:
-        if self.part not in PARTS:
-            raise ConfigError(f"part {self.part!r} is unknown; choose one of {', '.join(PARTS)}.")
+        check_settings(self, choices={"part": tuple(PARTS)})
 
     @property
     def usual_alpha(self) -> float:

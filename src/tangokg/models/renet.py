@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
-from tangokg.errors import ConfigError
+from tangokg.decode.settings import check_settings
 from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.masks import dropout
 from tangokg.models.protocol import Model
@@ -32,14 +32,8 @@ class ReNetSettings:
     global_loss: float = 1.0  # weight of the loss that the global model is trained with
 
     def __post_init__(self) -> None:
-        for name in ("dim", "history", "layers", "block"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must lie in [0, 1), found {self.dropout}.")
-        for name in ("relation_loss", "global_loss"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
+        sizes, weights = ["dim", "history", "layers", "block"], ["relation_loss", "global_loss"]
+        check_settings(self, sizes=sizes, rates=["dropout"], weights=weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from tangokg.fields.steps import add_products, serves
+from tangokg.fields.fast import add_products, serves
 from tangokg.history.growth import grow_by_mean
 from tangokg.masks import dropout
 from tangokg.models.renet_sequences import Appearances
@@ -126,7 +126,7 @@ def _terms(h: Tensor, blocks: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _add(out: Tensor, x: tuple[str, Tensor], y: tuple[str, Tensor], to: str, edges: Edges) -> Tensor:
-    """:func:`~tangokg.fields.steps.add_products`, in pieces where no kernel serves."""
+    """:func:`~tangokg.fields.fast.add_products`, in pieces where no kernel serves."""
     if edges.by and serves(out):
         return add_products(out, x, y, to, edges)
     columns = (edges.s, edges.r, edges.o, edges.weight)

@@ -54,19 +54,28 @@ def share_lasting(s: np.ndarray, r: np.ndarray, o: np.ndarray, step: np.ndarray)
 
 
 def fill_by_rule(settings: Any, size: Size) -> Any:
-    """Settings with a value for each of those that they name in ``ruled`` and that are 0: left to a rule.
+    """Settings with a value for each of those that they name in ``ruled`` and that are 0 or none: left to a rule.
 
     A class with such settings has a class variable ``ruled``, their names, and a method ``by_rule(size)`` that gives
     a value for each of them.
     """
     ruled: tuple[str, ...] = getattr(settings, "ruled", ())
-    left = [name for name in ruled if not getattr(settings, name)]
+    left = [name for name in ruled if is_left(getattr(settings, name))]
     if not left:
         return settings
     values = settings.by_rule(size)
     return replace(settings, **{name: values[name] for name in left})
 
 
+def is_left(value: Any) -> bool:
+    """Whether a value leaves the choice to a rule or the data: 0, no text, or none where the setting is a switch."""
+    return not value and value is not False
+
+
 def history_by_rule(size: Size) -> dict[str, int]:
-    """A CPU has time for a narrow scorer alone. Where facts last, new ones are three steps away, not two."""
-    return {"width": 32 if size.device == "cpu" else 128, "hops": 2 if size.lasting > 0.5 else 1}
+    """A CPU has time for a narrow scorer alone.
+
+    Where facts last, new ones are three steps away, not two, and it matters since when a fact has lasted.
+    """
+    lasting = size.lasting > 0.5
+    return {"width": 32 if size.device == "cpu" else 128, "hops": 2 if lasting else 1, "runs": lasting}

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, logsigmoid, softplus
 
-from tangokg.decode import Decoder, Decoding, DistMult, TuckER, TuckERDecoding
-from tangokg.errors import ConfigError
+from tangokg.decode import (
+    Decoder,
+    Decoding,
+    DistMult,
+    TuckER,
+    TuckERDecoding,
+    check_settings,
+    check_sizes_and_rates,
+)
 from tangokg.history import sort_occurrences
 from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
@@ -22,14 +29,8 @@ LOSSES = ("bce", "bce-asked", "ce")
 
 def check_static(settings: Any) -> None:
     """Sizes are at least 1, rates lie in [0, 1), and the loss is one of ours."""
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        if isinstance(value, int) and value < 1:
-            raise ConfigError(f"{field.name} must be at least 1, found {value}.")
-        if isinstance(value, float) and not 0 <= value < 1:
-            raise ConfigError(f"{field.name} must lie in [0, 1), found {value}.")
-    if settings.loss not in LOSSES:
-        raise ConfigError(f"loss {settings.loss!r} is unknown; choose one of {', '.join(LOSSES)}.")
+    check_sizes_and_rates(settings)
+    check_settings(settings, choices={"loss": LOSSES})
 
 
 @dataclass(frozen=True)

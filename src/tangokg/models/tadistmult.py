@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, embedding, normalize
 
-from tangokg.errors import ConfigError
+from tangokg.decode.settings import check_settings
 from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.masks import dropout
 from tangokg.models.protocol import Model
@@ -46,15 +46,9 @@ class TADistMultSettings:
     origin: str = ""  # ISO date of time 0; "": from the data, and without one the digits of the step are read
 
     def __post_init__(self) -> None:
-        if self.dim < 1:
-            raise ConfigError(f"dim must be at least 1, found {self.dim}.")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must lie in [0, 1), found {self.dropout}.")
-        for name in ("negatives", "penalty"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
-        if self.unit and self.unit not in UNITS:
-            raise ConfigError(f"unit {self.unit!r} is unknown; choose one of {', '.join(UNITS)}.")
+        check_settings(self, sizes=["dim"], rates=["dropout"], weights=["negatives", "penalty"])
+        if self.unit:
+            check_settings(self, choices={"unit": tuple(UNITS)})
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from tangokg.decode import States, make_decoder, make_decoding
-from tangokg.decode.states import Sparse, take_rows
+from tangokg.decode import States, check_settings, make_decoder, make_decoding
+from tangokg.decode.states import take_rows
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
+from tangokg.fields.fast.captured import Captured, Captures
 from tangokg.history.growth import grow, grow_by_mean
-from tangokg.models.captured import Captured, Captures
-from tangokg.models.copying import CopyLogits
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
 from tangokg.models.protocol import Model, Sight, relative_distance
 from tangokg.models.sizes import Size, fill_by_rule
-from tangokg.models.sparse import add_sparse
 from tangokg.snapshots.blocks import Block, build_block, empty_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -54,7 +52,6 @@ class TangoSettings:
     length: float = 1.0  # of states that are normalised
     unseen: str = "edges"  # what training never saw starts from its edges, or from its own row (paper: own)
     newcomers: float = 0.0  # share of entities that a training step treats as newcomers; paper: none
-    copying: bool = False  # logits for what stood with (s, r) before; paper: not
     static: bool = False  # the score of the first states is added to that of the states; paper: not
     ode: bool = True  # false, an ablation: nothing is integrated, states are the embeddings
     graphs: str = "own"  # other, an ablation: each window is moved by the graphs of one drawn from before it
@@ -68,20 +65,11 @@ class TangoSettings:
     def __post_init__(self) -> None:
         if self.dim < 0:
             raise ConfigError(f"dim must be at least 1, or 0 for a size by rule, found {self.dim}.")
-        for name in ("history", "layers"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
-        for name in ("dropout", "newcomers"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must lie in [0, 1), found {getattr(self, name)}.")
         if self.length <= 0:
             raise ConfigError(f"length must be positive, found {self.length}.")
-        for name in ("step_time", "transition", "reach"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
-        for name, known in (("graphs", GRAPHS), ("transition_of", TRANSITIONS_OF), ("unseen", UNSEEN)):
-            if getattr(self, name) not in known:
-                raise ConfigError(f"{name} {getattr(self, name)!r} is unknown; choose one of {', '.join(known)}.")
+        weights = ["step_time", "transition", "reach"]
+        check_settings(self, sizes=["history", "layers"], rates=["dropout", "newcomers"], weights=weights)
+        check_settings(self, choices={"graphs": GRAPHS, "transition_of": TRANSITIONS_OF, "unseen": UNSEEN})
         self.method()
         make_decoding(self)
 
@@ -113,7 +101,6 @@ class Tango(Model):
     rows: ClassVar = {
         "entities": "entity",
         "relations": "relation",
-        "copying.weights": "relation",
         "seen": "entity",
         "prior": "fresh",
         "prototype": "fresh",
@@ -129,7 +116,7 @@ class Tango(Model):
     def __init__(self, settings: TangoSettings, train: Timeline, generator: torch.Generator) -> None:
         super().__init__()
         settings = fill_by_rule(settings, Size.of(train))
-        self.settings, dim = settings, settings.dim
+        self.settings, self.method, dim = settings, settings.method(), settings.dim
         self.one_by_one = settings.solver in ADAPTIVE  # their steps are those that the whole batch needs
         self.entities = nn.Parameter(torch.empty(train.num_entities, dim))
         self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
@@ -139,7 +126,6 @@ class Tango(Model):
             dim, settings.layers, settings.transition, settings.dropout, settings.identity, generator
         )
         self.decoder = make_decoder(settings, dim, generator)
-        self.copying = CopyLogits(2 * train.num_relations) if settings.copying else None
         seen = torch.zeros(train.num_entities, dtype=torch.bool, device=train.o.device).index_fill_(0, train.o, True)
         gaps = train.t.diff()
         self.register_buffer("seen", seen)
@@ -160,46 +146,43 @@ class Tango(Model):
 
     def encode(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None = None) -> Encoded:
         """States of all entities at each window's target time; with a generator dropout masks are drawn."""
+        settings = self.settings
         relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
         table, seen = self._known_entities(timeline.num_entities, generator)
-        elsewhere = self.settings.graphs == "other"  # whose graphs move the states
-        moving = windows_elsewhere(timeline, windows, self.settings.history, self.draw) if elsewhere else windows
+        elsewhere = settings.graphs == "other"  # whose graphs move the states
+        moving = windows_elsewhere(timeline, windows, settings.history, self.draw) if elsewhere else windows
         new = captured = None
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
-            block = self._block(timeline, moving, new.key)
-        elif self.training and not self.settings.ode:
-            block = empty_block(timeline, windows)
-        elif captured := self._captured(timeline, moving, relations, generator):
+        elif self.cuda_graphs and self.entities.is_cuda:
+            captured = self._captured(timeline, moving, relations, generator)
+        if captured:
             block = captured.build(moving)
+        elif new is None and self.training and not settings.ode:
+            block = empty_block(timeline, windows)
         else:
-            block = self._block(timeline, moving)
+            build = build_block if settings.transition_of == "start" else block_with_next_changes
+            block = build(timeline, moving, settings.history, None if new is None else new.key)
         start, base = take_rows(self._of_one_length(table), block.entity)  # (M, D), (N, D)
         if new is not None:
             start = start.index_copy(0, torch.searchsorted(block.key, new.key), self._of_one_length(new.state))
         z, factor = start, start.new_ones(len(block))
-        if self.settings.ode:
+        if settings.ode:
             masks = self.derivative.draw_masks(block.intervals, relations, generator)
             if captured:
                 z, factor = captured.move(start, relations, masks)
             else:
                 z, factor = self._move(start, block, relations, masks, self.derivative.tensors())
         states = States(base, factor, z, block)
-        return Encoded(states, start, self._candidates(states, start), relations, timeline, windows)
+        candidates = self._beside_start(states, start) if settings.static else states
+        return Encoded(states, start, candidates, relations, timeline, windows)
 
     def sight(self) -> Sight | None:
         return Sight(self.settings.history + 1) if self.settings.graphs == "own" else None
 
-    def _block(self, timeline: Timeline, windows: Windows, extra: Tensor | None = None) -> Block:
-        """The graphs of these windows."""
-        build = build_block if self.settings.transition_of == "start" else block_with_next_changes
-        return build(timeline, windows, self.settings.history, extra)
-
-    def _candidates(self, states: States, start: Tensor) -> States:
-        """The states; with ``static``, beside the first ones times the factor of their window."""
-        if not self.settings.static:
-            return states
+    def _beside_start(self, states: States, start: Tensor) -> States:
+        """States beside the first ones, which are multiplied by the factor of their window: (.., 2D)."""
         still = start * states.factor.index_select(0, states.block.window)[:, None]  # (M, D)
         return replace(states, base=states.base.repeat(1, 2), touched=torch.cat([states.touched, still], dim=1))
 
@@ -207,10 +190,9 @@ class Tango(Model):
         self, timeline: Timeline, windows: Windows, relations: Tensor, generator: torch.Generator | None
     ) -> Captured | None:
         """Graphs for a training step over windows of this size, where they serve and are there."""
-        method, own = self.settings.method(), self.settings
-        plain = own.ode and own.transition_of == "start"
-        fits = plain and method.solver in TABLEAUS and method.gradient == "direct" and len(windows) > 0
-        if not (self.cuda_graphs and self.entities.is_cuda and self.training and torch.is_grad_enabled() and fits):
+        own = self.settings
+        plain = own.ode and own.transition_of == "start" and own.solver in TABLEAUS and own.gradient == "direct"
+        if not (plain and len(windows) and self.training and torch.is_grad_enabled()):
             return None
         parameters = self.derivative.tensors()
         if self._captures is None or not self._captures.serve(timeline, parameters):
@@ -230,14 +212,14 @@ class Tango(Model):
         self, z: Tensor, block: Block, relations: Tensor, masks: Tensor, tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor]:
         """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
-        method, time_unit = self.settings.method(), self.settings.step_time / self.gap.double()
+        time_unit = self.settings.step_time / self.gap.double()
         longest = self.settings.reach * self.longest_gap if self.settings.reach else None
         factor = z.new_ones(len(block))
         shares = self.derivative.share_masks(masks, block.intervals)
         for interval, own in zip(block.intervals, shares, strict=True):
-            field = self.derivative.bind(interval, relations, time_unit, own, longest, tensors)
+            field = self.derivative.bind(interval, relations, time_unit, own, longest, tensors).fast()
             alone = z.new_ones(len(block), z.shape[1])  # an entity without edges, one for each window
-            moved = solve(field, torch.cat([z.index_select(0, interval.rows), alone]), 0.0, 1.0, method)
+            moved = solve(field, torch.cat([z.index_select(0, interval.rows), alone]), 0.0, 1.0, self.method)
             touched, grown = moved.split([len(interval.rows), len(block)])
             grown = grown[:, 0].detach()  # (W,)
             z = (z * grown.index_select(0, block.window)[:, None]).index_copy(0, interval.rows, touched)
@@ -269,21 +251,12 @@ class Tango(Model):
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         query, states = self._ask(encoded, queries, None)
-        scores = states.scores(query, queries)  # (B, N)
-        sparse = self.sparse_logits(encoded, queries)
-        return scores if sparse is None else add_sparse(scores, *sparse)
+        return states.scores(query, queries)  # (B, N)
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
         encoded = self.encode(timeline, windows, generator)
         query, states = self._ask(encoded, queries, generator)
-        return states.cross_entropy(query, queries, self.sparse_logits(encoded, queries))
-
-    def sparse_logits(self, encoded: Encoded, queries: Queries) -> Sparse | None:
-        """Further logits (row, object, value) from the history; the paper's model has none."""
-        if self.copying is None:
-            return None
-        sparse: Sparse = self.copying(encoded.timeline, encoded.windows, queries, self.gap)
-        return sparse
+        return states.cross_entropy(query, queries)
 
     def travelled(self, encoded: Encoded) -> Tensor:
         moved = torch.zeros_like(encoded.states.block.entity, dtype=torch.bool)  # (M,) further rows may stand there

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tangokg.errors import ConfigError
+from tangokg.decode.settings import check_settings
 from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
@@ -28,13 +28,8 @@ class TNTComplExSettings:
     recent: int = 30  # a time that training never saw has the mean vector of so many times before it; 0: none
 
     def __post_init__(self) -> None:
-        if self.dim < 1:
-            raise ConfigError(f"dim must be at least 1, found {self.dim}.")
-        for name in ("init_size", "factor_weight", "smooth_weight", "recent"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)}.")
-        if self.smooth_power < 1:
-            raise ConfigError(f"smooth_power must be at least 1, found {self.smooth_power}.")
+        weights = ["init_size", "factor_weight", "smooth_weight", "recent"]
+        check_settings(self, sizes=["dim", "smooth_power"], weights=weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from tangokg.decode.settings import check_settings
 from tangokg.errors import ConfigError
 from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model
@@ -30,15 +31,11 @@ class TTransESettings:
     unseen: str = "nearest"  # a time never trained on has the vector of the nearest one, or zero
 
     def __post_init__(self) -> None:
-        for name in ("dim", "negatives"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
+        check_settings(self, sizes=["dim", "negatives"], choices={"unseen": UNSEEN_TIMES})
         if self.norm not in (1, 2):
             raise ConfigError(f"norm must be 1 or 2, found {self.norm}.")
         if self.margin <= 0:
             raise ConfigError(f"margin must be positive, found {self.margin}.")
-        if self.unseen not in UNSEEN_TIMES:
-            raise ConfigError(f"unseen {self.unseen!r} is unknown; choose one of {', '.join(UNSEEN_TIMES)}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,17 @@
 """Files and tables -> integer quadruples, vocabularies, chronological splits, known data sets."""
 
 from tangokg.quads.clock import UNITS, Clock
+from tangokg.quads.counts import inspect
 from tangokg.quads.download import download
 from tangokg.quads.folders import read_folder
-from tangokg.quads.registry import KNOWN, KnownSet, cache_folder, data_folders, find, inspect, known_set, read_events
+from tangokg.quads.registry import KNOWN, KnownSet, cache_folder, data_folders, known_set
+from tangokg.quads.search import find_names
+from tangokg.quads.sources import find, read_events
 from tangokg.quads.splits import split, split_at, thin, thin_dataset
 from tangokg.quads.tables import read_table
 from tangokg.quads.values import Dataset, Quadruples, concatenate
 from tangokg.quads.vocabulary import Vocabulary
+from tangokg.quads.writing import write_folder
 
 __all__ = [
     "KNOWN",
@@ -22,6 +26,7 @@ __all__ = [
     "data_folders",
     "download",
     "find",
+    "find_names",
     "inspect",
     "known_set",
     "read_events",
@@ -31,4 +36,5 @@ __all__ = [
     "split_at",
     "thin",
     "thin_dataset",
+    "write_folder",
 ]

@@ -29,8 +29,8 @@ def _times(facts: Quadruples, to: Clock) -> tuple[Ids, Floats | None]:
     if of == to:
         return facts.t, facts.exact
     if (of.origin is None) != (to.origin is None):
-        found, expected = ("numbers", "dates") if of.origin is None else ("dates", "numbers")
-        raise DataError(f"the new facts are dated by {found}, those already here by {expected}; convert the column.")
+        kind, expected = ("numbers", "dates") if of.origin is None else ("dates", "numbers")
+        raise DataError(f"the new facts are dated by {kind}, those already here by {expected}; convert the column.")
     if of.origin is None:
         if of.unit != to.unit and "step" not in (of.unit, to.unit):
             raise DataError(f"the new facts count {of.unit}s, those already here {to.unit}s; convert the column.")

@@ -1,4 +1,4 @@
-"""Rows that cannot be used: all are counted, the first few are told, and on request reading goes on without them."""
+"""Unusable rows: all are counted, the first few are reported, and on request they are left out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tangokg.errors import DataError
 
-SHOWN = 5  # bad rows that a message tells
+SHOWN = 5  # bad rows in a message
 REMEDY = "--skip-bad (in Python skip_bad=True)"
 
 logger = logging.getLogger("tangokg.reading")  # the command line prints notes instead
@@ -48,16 +48,16 @@ def good_rows(problems: Sequence[Problem], total: int) -> Bools:
 
 def first_reports(problems: Sequence[Problem], locate: Locate) -> list[str]:
     """Where and what: the first rows with a problem, each once, in the order of the table."""
-    found: dict[int, str] = {}
+    reports: dict[int, str] = {}
     heads = [(int(row), k) for k, problem in enumerate(problems) for row in problem.rows[:SHOWN]]
     for row, k in nsmallest(SHOWN * max(1, len(problems)), heads):
-        if row not in found and len(found) < SHOWN:
-            found[row] = f"{locate(row)}: {problems[k].describe(row)}"
-    return list(found.values())
+        if row not in reports and len(reports) < SHOWN:
+            reports[row] = f"{locate(row)}: {problems[k].describe(row)}"
+    return list(reports.values())
 
 
 def refusal(reports: Sequence[str], count: int, total: int, remedy: str = REMEDY, rows: str = "rows") -> DataError:
-    """The error that tells ``count`` bad rows of ``total``, by the ``reports`` of the first."""
+    """The error for ``count`` bad rows of ``total``, with the ``reports`` of the first."""
     if count == 1:
         return DataError(f"{reports[0]} To go on without it: {remedy}." if total > 1 else reports[0])
     listed = "".join(f"\n  {report}" for report in reports[:SHOWN])
@@ -68,11 +68,11 @@ def refusal(reports: Sequence[str], count: int, total: int, remedy: str = REMEDY
 
 def in_line_order(reports: Sequence[str]) -> list[str]:
     """Reports sorted by the line that they name."""
-    return sorted(reports, key=lambda report: int(found[1]) if (found := _LINE.search(report)) else 0)
+    return sorted(reports, key=lambda report: int(line[1]) if (line := _LINE.search(report)) else 0)
 
 
 def omission(reports: Sequence[str], count: int, total: int, rows: str = "rows") -> str:
-    """The note that ``count`` bad rows of ``total`` were left out; Python hears of the first few."""
-    told = f"{count:,} of {total:,} {rows} {'was' if count == 1 else 'were'} left out"
-    logger.warning("%s (skip_bad), the first: %s", told, "".join(f"\n  {report}" for report in reports[:SHOWN]))
-    return f"{told} (--skip-bad), the first: {reports[0]}"
+    """The note that ``count`` bad rows of ``total`` were left out; the first few are logged."""
+    summary = f"{count:,} of {total:,} {rows} {'was' if count == 1 else 'were'} left out"
+    logger.warning("%s (skip_bad), the first: %s", summary, "".join(f"\n  {report}" for report in reports[:SHOWN]))
+    return f"{summary} (--skip-bad), the first: {reports[0]}"

@@ -29,7 +29,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Style:
-    """How times are written: the zone of those without an offset, a format, the unit asked for, whether years."""
+    """How times are written: the zone of those without an offset, a format, the given unit, whether years."""
 
     zone: tzinfo = UTC
     date_format: str | None = None
@@ -50,7 +50,7 @@ class Parsed:
 
 
 def parse_cells(column: pa.ChunkedArray, role: str, style: Style) -> Parsed:
-    """Read the cells that are not empty, as the style says or as they show themselves."""
+    """Read the cells that are not empty, as the style says or by their own form."""
     kind = column.type
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if style.date_format in UNIX:

@@ -118,7 +118,7 @@ class Clock:
         return step + (moment - begin) / timedelta(days=self._days(step))
 
     def _as_meant(self, value: int) -> int | str:
-        """A whole number as the date that it is written for, where so many steps nobody means."""
+        """A whole number as text where it must be a date, such as 20240101; a Unix time is an error."""
         compact = self.unit in WHOLE_DAYS and _COMPACT.fullmatch(str(value))
         if compact or (self.unit == "year" and YEARS[0] <= value <= YEARS[1]):
             return str(value)

@@ -19,7 +19,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         "end": "end, until, valid to, end date, end time, end year, end day, valid until",
     }.items()
 }
-# What is looked for only where none of the above is there.
+# Looked for only where none of the above is found.
 FURTHER: dict[str, tuple[str, ...]] = {
     role: tuple(names.split(", "))
     for role, names in {
@@ -50,83 +50,83 @@ FORMATS: dict[str, dict[str, str]] = {
 
 
 def find_columns(
-    found: Sequence[str], given: Mapping[str, str] | None, place: str, relation: str | None = None
+    columns: Sequence[str], given: Mapping[str, str] | None, place: str, relation: str | None = None
 ) -> dict[str, str]:
     """Role -> column name: ``subject, relation, object`` and either ``time`` or ``start, end``.
 
     Where ``relation`` names the relation of all rows, no column is needed for it.
     """
     chosen = dict(given or {})
-    _check_given(found, chosen, tuple(ROLES), place)
+    _check_given(columns, chosen, tuple(ROLES), place)
     if relation is not None and "relation" in chosen:
         raise DataError(f"{place}: give one relation for all rows (--relation) or a column for it, not both.")
     timed = {"time", "start", "end"} & set(chosen)
-    for role, name in format_of(found).items():
+    for role, name in format_of(columns).items():
         if not (timed and role in ("time", "start", "end")) and name not in chosen.values():
             chosen.setdefault(role, name)
     roles = [role for role in ("subject", "relation", "object") if role != "relation" or relation is None]
     for role in roles:
         if role not in chosen:
-            chosen[role] = _only(role, found, chosen, place)
+            chosen[role] = _only(role, columns, chosen, place)
     if relation is not None:
         chosen.pop("relation", None)
-    return chosen | _time_columns(found, chosen, place)
+    return chosen | _time_columns(columns, chosen, place)
 
 
-def format_of(found: Sequence[str]) -> dict[str, str]:
+def format_of(columns: Sequence[str]) -> dict[str, str]:
     """Role -> column name of a published format that has all its columns here; nothing else."""
-    plain = {fold(name): name for name in found}
+    plain = {fold(name): name for name in columns}
     for roles in FORMATS.values():
-        if len(plain) == len(found) and all(heading in plain for heading in roles.values()):
+        if len(plain) == len(columns) and all(heading in plain for heading in roles.values()):
             return {role: plain[heading] for role, heading in roles.items()}
     return {}
 
 
 def find_some_columns(
-    found: Sequence[str], given: Mapping[str, str] | None, roles: Sequence[str], place: str
+    columns: Sequence[str], given: Mapping[str, str] | None, roles: Sequence[str], place: str
 ) -> dict[str, str]:
     """Those of ``roles`` that have a column -> its name, found as in :func:`find_columns`; one name at least."""
     chosen = dict(given or {})
-    _check_given(found, chosen, roles, place)
+    _check_given(columns, chosen, roles, place)
     for role in roles:
-        if role not in chosen and _fitting(role, found, chosen):
-            chosen[role] = _only(role, found, chosen, place)
+        if role not in chosen and _fitting(role, columns, chosen):
+            chosen[role] = _only(role, columns, chosen, place)
     if not {"subject", "relation", "object"} & set(chosen):
         raise DataError(
-            f"{place}: columns {_listed(found)} found; expected some of {', '.join(roles)}. "
+            f"{place}: columns {_listed(columns)} found; expected some of {', '.join(roles)}. "
             f"Rename the columns or name them: --column subject=NAME."
         )
     return chosen
 
 
-def _check_given(found: Sequence[str], given: Mapping[str, str], roles: Sequence[str], place: str) -> None:
-    """Each column has a name of its own, and what the user says is there."""
-    for name, count in Counter(found).items():
+def _check_given(columns: Sequence[str], given: Mapping[str, str], roles: Sequence[str], place: str) -> None:
+    """Check that column names are distinct and that the given ones exist."""
+    for name, count in Counter(columns).items():
         if count > 1:
             raise DataError(f"{place}: {count} columns are called {name[:40]!r}: each column needs a name of its own.")
     for role, name in given.items():
         if role not in roles:
             raise UnknownName("column role", str(role), roles, hint=f"The roles are {', '.join(roles)}.")
-        if name not in found:
-            raise UnknownName("column", str(name), found, hint=f"{place} has {_listed(found)}.")
+        if name not in columns:
+            raise UnknownName("column", str(name), columns, hint=f"{place} has {_listed(columns)}.")
 
 
-def _time_columns(found: Sequence[str], chosen: Mapping[str, str], place: str) -> dict[str, str]:
+def _time_columns(columns: Sequence[str], chosen: Mapping[str, str], place: str) -> dict[str, str]:
     if "time" in chosen:
         if "start" in chosen or "end" in chosen:
             raise DataError(f"{place}: give either a time column or a start and an end column, not both.")
         return {}
     if "start" in chosen or "end" in chosen:
-        return {role: chosen.get(role) or _only(role, found, chosen, place) for role in ("start", "end")}
-    starts, ends = _fitting("start", found, chosen), _fitting("end", found, chosen)
+        return {role: chosen.get(role) or _only(role, columns, chosen, place) for role in ("start", "end")}
+    starts, ends = _fitting("start", columns, chosen), _fitting("end", columns, chosen)
     if not (starts and ends):
-        return {"time": _only("time", found, chosen, place)}
-    if times := _fitting("time", found, chosen):
+        return {"time": _only("time", columns, chosen, place)}
+    if times := _fitting("time", columns, chosen):
         raise DataError(
             f"{place}: both {times[0]!r} and {starts[0]!r} may be the time of a fact. Say which: "
             f"columns={{'time': {times[0]!r}}} or columns={{'start': {starts[0]!r}, 'end': {ends[0]!r}}}."
         )
-    return {role: _only(role, found, chosen, place) for role in ("start", "end")}
+    return {role: _only(role, columns, chosen, place) for role in ("start", "end")}
 
 
 def fold(name: str) -> str:
@@ -134,9 +134,9 @@ def fold(name: str) -> str:
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
-def _fitting(role: str, found: Sequence[str], chosen: Mapping[str, str]) -> list[str]:
+def _fitting(role: str, columns: Sequence[str], chosen: Mapping[str, str]) -> list[str]:
     """The columns still free whose name is one of the role's; the role's own name wins."""
-    free = {name: fold(name) for name in found if name not in chosen.values()}
+    free = {name: fold(name) for name in columns if name not in chosen.values()}
     exact, usual, further = (
         [name for name, plain in free.items() if plain in headings]
         for headings in ((role,), ROLES[role], FURTHER[role])
@@ -144,14 +144,14 @@ def _fitting(role: str, found: Sequence[str], chosen: Mapping[str, str]) -> list
     return exact or usual or further
 
 
-def _only(role: str, found: Sequence[str], chosen: Mapping[str, str], place: str) -> str:
-    fits = _fitting(role, found, chosen)
+def _only(role: str, columns: Sequence[str], chosen: Mapping[str, str], place: str) -> str:
+    fits = _fitting(role, columns, chosen)
     if len(fits) == 1:
         return fits[0]
     problem = f"columns {_listed(fits)} may each be the {role}" if fits else f"no column for the {role}"
     constant = " If all rows have one relation, name it: --relation NAME." if role == "relation" else ""
     raise DataError(
-        f"{place}: {problem}. Found {_listed(found)}; expected one called {', '.join(ROLES[role][:6])} or the like. "
+        f"{place}: {problem}. Found {_listed(columns)}; expected one called {', '.join(ROLES[role][:6])} or the like. "
         f"Rename the column or name it: columns={{{role!r}: '...'}}, on the command line --column {role}=NAME."
         f"{constant}"
     )

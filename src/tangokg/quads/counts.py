@@ -12,8 +12,8 @@ from tangokg.quads.values import Dataset, Quadruples
 
 def inspect(dataset: Dataset) -> dict[str, Any]:
     """Counts for people and programs: facts as read and distinct, times, ids used, and what training never saw."""
-    seen = _used(dataset.train)
-    everything = _used(dataset.facts)
+    seen = dataset.train.named
+    everything = dataset.facts.named
     parts = {part: _inspect_part(getattr(dataset, part), *seen) for part in PARTS}
     return {
         "name": dataset.name,
@@ -31,18 +31,11 @@ def inspect(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _used(facts: Quadruples) -> tuple[Any, Any]:
-    """Masks of the entities and relations that occur."""
-    entities, relations = np.zeros(facts.vocab.num_entities, bool), np.zeros(facts.vocab.num_relations, bool)
-    entities[facts.s] = entities[facts.o] = relations[facts.r] = True
-    return entities, relations
-
-
 def _inspect_part(facts: Quadruples, seen_entities: Any, seen_relations: Any) -> dict[str, Any]:
     rows = np.stack([facts.s, facts.r, facts.o, facts.t])[:, np.lexsort((facts.o, facts.r, facts.s, facts.t))]
     repeats = int((rows[:, 1:] == rows[:, :-1]).all(axis=0).sum())
     unseen = ~(seen_entities[facts.s] & seen_entities[facts.o])
-    new_entities, _ = _used(facts)
+    new_entities, _ = facts.named
     span = [facts.t.min(), facts.t.max()] if len(facts) else []
     return {
         "facts": len(facts),

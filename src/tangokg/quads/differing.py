@@ -1,4 +1,4 @@
-"""In what two data sets differ, for people."""
+"""How two data sets differ, in words."""
 
 from __future__ import annotations
 

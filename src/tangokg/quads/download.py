@@ -12,8 +12,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from tangokg.errors import DataError, UnknownName
-from tangokg.quads.files import read_bytes
-from tangokg.quads.folders import find_file
+from tangokg.quads.files import find_file, read_bytes
 from tangokg.quads.registry import KNOWN, KnownFile, KnownSet, known_set
 
 Progress = Callable[[str, int, int | None], None]  # file, bytes so far, bytes in all where known
@@ -25,8 +24,8 @@ TIMEOUT_SECONDS = 30.0
 def download(name: str, folder: Path, progress: Progress = lambda file, done, total: None) -> Path:
     """Put the known set ``name`` into ``folder / name`` and return that path; a failure leaves nothing behind.
 
-    All files are fetched into a temporary folder beside their place, their sums checked, and only then moved. Where the
-    whole set is there already, nothing is fetched.
+    All files are fetched into a temporary folder beside their place, their sums checked, and only then moved. A set
+    that is already complete is not fetched again.
     """
     known = known_set(name)
     if known is None:
@@ -34,7 +33,7 @@ def download(name: str, folder: Path, progress: Progress = lambda file, done, to
     if not known.published:
         lacking = ", ".join(name for name in known.needed if not known.files[name].url)
         raise DataError(
-            f"{known.name} cannot be downloaded: nobody publishes {lacking}. Where you have it, set TANGOKG_DATA to "
+            f"{known.name} cannot be downloaded: {lacking} is not published. If you have it, set TANGOKG_DATA to "
             f"the folder that holds {known.name}/."
         )
     target = folder / known.name
@@ -56,8 +55,8 @@ def download(name: str, folder: Path, progress: Progress = lambda file, done, to
 
 
 def _is_complete(known: KnownSet, target: Path) -> bool:
-    found = {name: find_file(target, name) for name, file in known.files.items() if file.url}
-    return all(path and known.files[name].accepts(read_bytes(path)) for name, path in found.items())
+    paths = {name: find_file(target, name) for name, file in known.files.items() if file.url}
+    return all(path and known.files[name].accepts(read_bytes(path)) for name, path in paths.items())
 
 
 def _fetch(name: str, file: KnownFile, url: str, path: Path, progress: Progress) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -78,6 +79,11 @@ def _open_object(source: Any) -> Source:
         raise DataError(
             f"table: a column has no single type ({error}); expected text, whole numbers or dates."
         ) from None
+
+
+def find_file(folder: Path, name: str) -> Path | None:
+    """``name`` or ``name.gz`` in ``folder``."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if os.path.isfile(path)), None)
 
 
 def read_bytes(path: Path) -> bytes:

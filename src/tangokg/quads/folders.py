@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
@@ -16,7 +15,7 @@ import pyarrow.csv
 from tangokg.config import read_toml, update
 from tangokg.errors import DataError, UnknownName
 from tangokg.quads.clock import Clock
-from tangokg.quads.files import decode_text, read_bytes
+from tangokg.quads.files import decode_text, find_file, read_bytes
 from tangokg.quads.sums import file_sums
 from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate, in_time_order
 from tangokg.quads.vocabulary import Vocabulary
@@ -71,11 +70,6 @@ def _read_clock(folder: Path) -> Clock:
         return Clock("step")
     values = {key: value.isoformat() if isinstance(value, date) else value for key, value in read_toml(path).items()}
     return update(Clock("step"), values, str(path))
-
-
-def find_file(folder: Path, name: str) -> Path | None:
-    """``name`` or ``name.gz`` in ``folder``."""
-    return next((path for path in (folder / name, folder / f"{name}.gz") if os.path.isfile(path)), None)
 
 
 def _read_part(folder: Path, part: str) -> tuple[Columns, Lines]:
@@ -152,8 +146,8 @@ def _read_stat(folder: Path) -> tuple[int, int]:
         return 0, 0
     cells = read_bytes(path).split()
     if len(cells) < 2 or not all(_is_id(cell.decode(errors="replace")) for cell in cells[:2]):
-        found = b" ".join(cells)[:60].decode(errors="replace")
-        raise DataError(f"{path}: {found!r} found; expected the numbers of entities and relations.")
+        content = b" ".join(cells)[:60].decode(errors="replace")
+        raise DataError(f"{path}: {content!r} found; expected the numbers of entities and relations.")
     return int(cells[0]), int(cells[1])
 
 

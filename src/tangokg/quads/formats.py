@@ -26,7 +26,7 @@ def parse_format(text: str, pattern: str) -> datetime | None:
 
 
 def named_month(texts: Sequence[str]) -> str | None:
-    """The pattern by which most texts, the first among them, are dates with the name of a month: it is clear."""
+    """The pattern with the name of a month that most texts follow, the first one included; None: there is none."""
     for pattern in NAMED:
         if texts and parse_format(texts[0], pattern):
             return pattern if sum(bool(parse_format(t, pattern)) for t in texts) > 0.5 * len(texts) else None

@@ -1,4 +1,4 @@
-"""Tables without a header line: noticed by their first cells, and their columns guessed by what they hold."""
+"""Tables without a header line: detected by their first cells, their columns guessed from what they hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def has_header(cells: Sequence[str]) -> bool:
 
 
 def guess_roles(cells: Sequence[str], names: Sequence[str], relation: str | None) -> dict[str, str]:
-    """Role -> column name by order and content: who, what, to whom, and when; nothing where that does not come out."""
+    """Role -> column name by order and content: who, what, to whom, and when; empty where they do not fit."""
     if len(cells) in GDELT_WIDTHS and _is_date(cells[GDELT["time"]]):
         return {role: names[i] for role, i in GDELT.items() if role != "relation" or relation is None}
     wanted = ["subject", "object"] if relation is not None else ["subject", "relation", "object"]
@@ -36,8 +36,8 @@ def guess_roles(cells: Sequence[str], names: Sequence[str], relation: str | None
         return {}
     exact = len(others) == len(wanted) or all(_is_time(cell) for cell in cells)  # numbers may follow, as in benchmarks
     when = ["time"] if len(times) == 1 else ["start", "end"]
-    found = [*zip(wanted, others, strict=False), *zip(when, times, strict=True)] if exact else []
-    return {role: names[i] for role, i in found}
+    places = [*zip(wanted, others, strict=False), *zip(when, times, strict=True)] if exact else []
+    return {role: names[i] for role, i in places}
 
 
 def _is_date(cell: str) -> bool:

@@ -47,7 +47,7 @@ def backwards(start: Moments, end: Moments, clock: Clock) -> list[Problem]:
 
 
 def far_ends(start: Moments, end: Moments, clock: Clock) -> Bools:
-    """Ends that lie decades after the last start and all other ends: nobody knows so far ahead."""
+    """Ends that lie decades after the last start and all other ends: too far ahead to be known."""
     far = np.zeros(len(end.value), bool)
     if clock.origin is None or end.missing.all():
         return far

@@ -18,11 +18,11 @@ def read_json_lines(text: str, place: str) -> tuple[pa.Table, list[int], list[st
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        found = _object(line)
-        if isinstance(found, str):
-            bad.append(f"{place}:{number}: {found}")
+        record = _object(line)
+        if isinstance(record, str):
+            bad.append(f"{place}:{number}: {record}")
         else:
-            rows.append(found)
+            rows.append(record)
             lines.append(number)
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pa.table({name: _column([row.get(name) for row in rows]) for name in names}), lines, bad
@@ -39,12 +39,12 @@ def is_json_lines(text: str, place: str) -> bool:
 def _object(line: str) -> dict[str, Any] | str:
     """The object of a line, or what is wrong with it."""
     try:
-        found = json.loads(line)
+        value = json.loads(line)
         line.encode()
-        json.dumps(found, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         return f"no JSON ({error}); expected one object."
-    return found if isinstance(found, dict) else f"{line.strip()[:40]!r} found; expected one JSON object."
+    return value if isinstance(value, dict) else f"{line.strip()[:40]!r} found; expected one JSON object."
 
 
 def _column(cells: list[Any]) -> pa.Array:

@@ -53,10 +53,10 @@ def read_names(values: pa.ChunkedArray, role: str, column: str, place: str) -> N
 def number_names(columns: Sequence[Names]) -> tuple[list[Ids], tuple[str, ...]]:
     """Ids of the cells of each column, none of which is empty, and the distinct names that the columns share."""
     ids: dict[str, int] = {}
-    found = []
+    codes = []
     for column in columns:
         used = pc.unique(pa.array(column.code)).to_numpy()  # in the order of first appearance
         new = np.zeros(len(column.names), np.int64)
         new[used] = [ids.setdefault(column.names[i], len(ids)) for i in used]
-        found.append(new[column.code])
-    return found, tuple(ids)
+        codes.append(new[column.code])
+    return codes, tuple(ids)

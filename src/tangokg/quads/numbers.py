@@ -49,7 +49,7 @@ def _split(value: Numbers) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _dates(value: Numbers) -> Dates:
-    """Year, month and day of YYYYMMDD; of what is none, some date."""
+    """The date of YYYYMMDD; any date for other numbers."""
     year, month, day = _split(value)
     months = (year - 1970) * 12 + np.clip(month, 1, 12) - 1
     first = months.astype("datetime64[M]").astype("datetime64[D]")

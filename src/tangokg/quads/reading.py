@@ -23,7 +23,7 @@ class TableKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the user says of a table, where it does not speak for itself."""
+    """What the user says about a table, where its content does not."""
 
     columns: Mapping[str, str] | None = field(default=None)  # role -> column name
     unit: str | None = None  # one step of time; None: by the spacing of the dates

@@ -1,29 +1,26 @@
-"""The known data sets, and where data are looked for."""
+"""The known data sets, where data are looked for, and how a folder of a set is read."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha1, sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from tangokg.errors import DataError, UnknownName, checked
+from tangokg.errors import DataError
 from tangokg.quads.clock import Clock
-from tangokg.quads.counts import inspect
-from tangokg.quads.files import read_bytes
-from tangokg.quads.folders import PARTS, find_file, read_folder
-from tangokg.quads.reading import TableKeywords, TableOptions
-from tangokg.quads.splits import split, split_at
+from tangokg.quads.files import find_file, read_bytes
+from tangokg.quads.folders import PARTS, read_folder
+from tangokg.quads.splits import split_at
 from tangokg.quads.sums import file_sums
 from tangokg.quads.tables import read_table
-from tangokg.quads.values import Dataset, Quadruples
+from tangokg.quads.values import Dataset
 
 __all__ = [
     "KNOWN",
@@ -31,10 +28,9 @@ __all__ = [
     "KnownSet",
     "cache_folder",
     "data_folders",
-    "find",
-    "inspect",
+    "is_set",
     "known_set",
-    "read_events",
+    "read_any_folder",
     "read_known",
     "sums_of",
 ]
@@ -134,77 +130,9 @@ def data_folders() -> list[Path]:
     return [*(Path(folder) for folder in given if folder), cache_folder()]
 
 
-def find(source: str | Path, *, overlap: str | None = None, **keywords: Unpack[TableKeywords]) -> Dataset:
-    """A data set from the path of a table (split 80 / 10 / 10), of a benchmark folder, or from the name of a set.
-
-    The keywords say how a table is read (:class:`TableOptions`), ``overlap`` where a step goes that two parts share.
-    """
-    if os.path.isfile(source):
-        if overlap is not None:
-            raise DataError(f"{source}: an overlap is settled for a benchmark folder only, and this is a table.")
-        facts = read_table(source, **keywords)
-        return split(facts, name=Path(source).stem)
-    if given := TableOptions(**keywords).given():
-        raise DataError(f"{source}: options for a table ({', '.join(given)}) were given, and this is no file.")
-    if _is_set(Path(source)):
-        return _read_any_folder(Path(source), overlap)
-    known = known_set(str(source))
-    for place in data_folders():
-        folder = place / (known.name if known else str(source))
-        if known and known.is_in(folder):
-            return read_known(known, folder)
-        if not known and _is_set(folder):
-            return _read_any_folder(folder, overlap)
-    raise _not_found(str(source), known)
-
-
-def _is_set(folder: Path) -> bool:
+def is_set(folder: Path) -> bool:
     """Whether a folder holds a benchmark set, or a known one that is a table."""
     return bool(find_file(folder, "train.txt")) or any(k.cuts and k.is_in(folder) for k in KNOWN.values())
-
-
-def _not_found(source: str, known: KnownSet | None) -> DataError:
-    looked = " and ".join(str(place) for place in data_folders())
-    if known:
-        get = f"Download it with `tango data get {known.name}`, or set" if known.published else "Set"
-        return DataError(
-            f"the data set {known.name} is not here: looked in {looked}. "
-            f"{get} TANGOKG_DATA to the folder that holds it."
-        )
-    if os.path.isdir(source):
-        return DataError(f"{source}: no benchmark folder: expected train.txt or train.txt.gz in it.")
-    hint = f"There is no such file or folder, nor a set of this name in {looked}. Known are {', '.join(KNOWN)}."
-    return UnknownName("data set", source, KNOWN, hint=hint)
-
-
-@checked
-def read_events(
-    source: Any,
-    *,
-    columns: Mapping[str, str] | None = None,
-    unit: str | None = None,
-    timezone: str | None = None,
-    date_format: str | None = None,
-    skip_bad: bool = False,
-    relation: str | None = None,
-    overlap: str | None = None,
-) -> Quadruples:
-    """All dated facts of a table (a path or an object with the Arrow stream interface), a folder or a named set.
-
-    ``columns`` maps roles to column names, ``unit`` is one step of time, ``timezone`` the zone of times without an
-    offset, ``date_format`` how dates are written, ``relation`` the relation of all rows; ``skip_bad`` leaves out rows
-    that cannot be used. ``overlap`` is for benchmark folders: the part, earlier or later, of a step that two share.
-    What reading found and decided stands in ``notes`` of the result.
-    """
-    keywords = TableKeywords(
-        columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
-    )
-    if not isinstance(source, str | Path) or os.path.isfile(source):
-        if overlap is not None:
-            raise DataError("an overlap is settled for a benchmark folder only, and this is a table.")
-        return read_table(source, **keywords)
-    found = find(source, overlap=overlap, **keywords)
-    return replace(found.facts, notes=found.notes)
 
 
 def read_known(known: KnownSet, folder: Path) -> Dataset:
@@ -218,16 +146,16 @@ def read_known(known: KnownSet, folder: Path) -> Dataset:
             )
     dataset = _read_whole(known, folder)
     for part in PARTS:
-        if (found := len(getattr(dataset, part))) != known.rows[part]:
-            raise DataError(f"{folder / part}.txt: {found:,} facts found; {known.name} has {known.rows[part]:,}.")
+        if (count := len(getattr(dataset, part))) != known.rows[part]:
+            raise DataError(f"{folder / part}.txt: {count:,} facts found; {known.name} has {known.rows[part]:,}.")
     counts = {
         "entities": (dataset.vocab.num_entities, known.entities),
         "relations": (dataset.vocab.num_relations, known.relations),
         "timestamps": (len(np.unique(dataset.facts.t)), known.timestamps),
     }
-    for what, (found, expected) in counts.items():
-        if found != expected:
-            raise DataError(f"{folder}: {found:,} {what} found; {known.name} has {expected:,}.")
+    for what, (count, expected) in counts.items():
+        if count != expected:
+            raise DataError(f"{folder}: {count:,} {what} found; {known.name} has {expected:,}.")
     return dataset
 
 
@@ -238,7 +166,7 @@ def _read_whole(known: KnownSet, folder: Path) -> Dataset:
     return replace(split_at(facts, *known.cuts, name=known.name), files=file_sums(folder))
 
 
-def _read_any_folder(folder: Path, overlap: str | None) -> Dataset:
+def read_any_folder(folder: Path, overlap: str | None) -> Dataset:
     """A folder given by path: a known set where it is whole, else what is there."""
     alike = [known for known in KNOWN.values() if _accepted(known, known.needed[0], folder)]
     whole = next((known for known in alike if not _differences(known, folder)), None)
@@ -254,16 +182,16 @@ def _accepted(known: KnownSet, name: str, folder: Path) -> bool:
 
 def _differences(known: KnownSet, folder: Path) -> list[str]:
     """What a folder has other than a known set: ``test.txt differs``."""
-    found = []
+    differences = []
     for name in dict.fromkeys([*known.files, *(f"{part}.txt" for part in PARTS)]):
         path = find_file(folder, name)
         if name not in known.files:
-            found += [f"{name} is there"] if path else []
+            differences += [f"{name} is there"] if path else []
         elif path is None:
-            found += [f"{name} is missing"] if name in known.needed else []
+            differences += [f"{name} is missing"] if name in known.needed else []
         elif not known.files[name].accepts(read_bytes(path)):
-            found.append(f"{name} differs")
-    return found
+            differences.append(f"{name} differs")
+    return differences
 
 
 def _read_alike(known: KnownSet, folder: Path, overlap: str | None) -> Dataset:

@@ -26,7 +26,7 @@ def to_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
 
 
 def html_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> str:
-    """A table whose first ``left`` columns hold words; names do no harm in a page."""
+    """A table whose first ``left`` columns hold words; all text is escaped."""
 
     def cell(kind: str, place: int, value: object) -> str:
         side = "left" if place < left else "right"
@@ -62,9 +62,9 @@ def facts_html(facts: Quadruples) -> str:
 def dataset_columns(dataset: Dataset) -> dict[str, Any]:
     """All facts, with the part of each."""
     parts = {name: fact_columns(part) for name, part in dataset.parts.items()}
-    found = {column: np.concatenate([own[column] for own in parts.values()]) for column in next(iter(parts.values()))}
-    found["part"] = np.concatenate([np.full(len(dataset.parts[name]), name, object) for name in parts])
-    return found
+    whole = {column: np.concatenate([own[column] for own in parts.values()]) for column in next(iter(parts.values()))}
+    whole["part"] = np.concatenate([np.full(len(dataset.parts[name]), name, object) for name in parts])
+    return whole
 
 
 def dataset_html(dataset: Dataset) -> str:

@@ -1,4 +1,4 @@
-"""CSV, TSV, JSON lines and Parquet files, and whatever speaks the Arrow stream interface -> quadruples."""
+"""CSV, TSV, JSON lines and Parquet files, and objects with the Arrow stream interface -> quadruples."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def read_table(source: Any, **keywords: Unpack[TableKeywords]) -> Quadruples:
 
 
 def _choose(opened: Source, options: TableOptions) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Role -> column name; without a header line by a guess, which is said."""
+    """Role -> column name; without a header line a guess, with a note of it."""
     names, given = opened.table.column_names, dict(options.columns or {})
     if opened.header or not len(opened.table):
         return find_columns(names, given, opened.place, options.relation), ()
@@ -96,12 +96,12 @@ def _choose(opened: Source, options: TableOptions) -> tuple[dict[str, str], tupl
             f"header line, or say which they are: --column subject='column 1', and so on."
         )
     chosen = find_columns(names, given, opened.place, options.relation)
-    told = ", ".join(f"{name} is the {role}" for role, name in chosen.items())
-    return chosen, (f"there is no header line: {told} (--column ROLE='column N' says otherwise)",)
+    roles = ", ".join(f"{name} is the {role}" for role, name in chosen.items())
+    return chosen, (f"there is no header line: {roles} (--column ROLE='column N' says otherwise)",)
 
 
 def _read_times(opened: Source, chosen: Mapping[str, str], options: TableOptions) -> Times:
-    """The time columns; what is wrong with all of a column is told with the name of the table."""
+    """The time columns; an error about a whole column names the table."""
     roles = [role for role in ("time", "start", "end") if role in chosen]
     years = all(fold(chosen[role]) in YEARS for role in roles)
     style = Style(find_zone(options.zone), options.date_format, options.unit, years)
@@ -168,8 +168,8 @@ def _far_note(opened: Source, far: Bools) -> tuple[str, ...]:
     rows = np.flatnonzero(far)
     if not len(rows):
         return ()
-    told = ", ".join(opened.locate(int(row)) for row in rows[:3]) + (", ..." if len(rows) > 3 else "")
-    return (f"{len(rows):,} ends lie decades after everything else ({told}): they are taken as open",)
+    places = ", ".join(opened.locate(int(row)) for row in rows[:3]) + (", ..." if len(rows) > 3 else "")
+    return (f"{len(rows):,} ends lie decades after everything else ({places}): they are taken as open",)
 
 
 def _expansion_note(rows: int, facts: int, clock: Clock) -> tuple[str, ...]:
@@ -177,8 +177,8 @@ def _expansion_note(rows: int, facts: int, clock: Clock) -> tuple[str, ...]:
         return ()
     fewer = COARSER.get(clock.unit)
     of = f"{rows:,} row{'' if rows == 1 else 's'}"
-    told = f"{of} with a start and an end became {facts:,} facts, one for each {clock.unit}"
-    return (told + (f"; a coarser unit makes fewer: --unit {fewer}" if fewer else ""),)
+    note = f"{of} with a start and an end became {facts:,} facts, one for each {clock.unit}"
+    return (note + (f"; a coarser unit makes fewer: --unit {fewer}" if fewer else ""),)
 
 
 def _lone_note(opened: Source, exact: Floats, clock: Clock) -> tuple[str, ...]:
@@ -186,11 +186,11 @@ def _lone_note(opened: Source, exact: Floats, clock: Clock) -> tuple[str, ...]:
     rows = np.flatnonzero(lone(np.floor(exact).astype(np.int64), clock))
     if not len(rows):
         return ()
-    told = ", ".join(f"{opened.locate(int(row))} ({clock.format(float(exact[row]))})" for row in rows[:3])
+    places = ", ".join(f"{opened.locate(int(row))} ({clock.format(float(exact[row]))})" for row in rows[:3])
     more = f" and {len(rows) - 3:,} more" if len(rows) > 3 else ""
     stands, is_kept = ("row stands", "it is") if len(rows) == 1 else ("rows stand", "they are")
     return (
-        f"{len(rows):,} {stands} alone, decades from the rest: {told}{more}; {is_kept} kept, and ignored for the "
+        f"{len(rows):,} {stands} alone, decades from the rest: {places}{more}; {is_kept} kept, and ignored for the "
         f"unit, the parts and the time asked for by default",
     )
 

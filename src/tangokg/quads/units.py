@@ -73,8 +73,8 @@ def spacing(local: NDArray[np.datetime64]) -> tuple[str, str]:
 
 def _usual(values: NDArray[np.int64]) -> tuple[int, int]:
     """The value that stands most often, and how often."""
-    found, counts = np.unique(values, return_counts=True)
-    return int(found[counts.argmax()]), int(counts.max())
+    distinct, counts = np.unique(values, return_counts=True)
+    return int(distinct[counts.argmax()]), int(counts.max())
 
 
 def distinct_counts(t: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

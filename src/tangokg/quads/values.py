@@ -16,6 +16,7 @@ from tangokg.quads.vocabulary import Vocabulary
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,6 +55,13 @@ class Quadruples:
         """Without the facts that stand alone, decades from the rest: what says where the data begin and end."""
         alone = lone(self.t, self.clock)
         return self.select(~alone) if alone.any() else self
+
+    @property
+    def named(self) -> tuple[Bools, Bools]:
+        """(N,) and (R,): which entities and which relations of the vocabulary occur in these facts."""
+        entities, relations = np.zeros(self.vocab.num_entities, bool), np.zeros(self.vocab.num_relations, bool)
+        entities[self.s] = entities[self.o] = relations[self.r] = True
+        return entities, relations
 
     @property
     def moments(self) -> Floats:
@@ -144,7 +152,7 @@ class Dataset:
         return replace(self, after=after, own=None).with_vocab(vocab)
 
     def grow(self, observed: list[Quadruples]) -> Dataset:
-        """The same set with facts that were observed later; the last ones know all names."""
+        """The same set with facts that were observed later; the vocabulary of the last ones has all names."""
         before = (self.vocab.num_entities, self.vocab.num_relations, 0 if self.after is None else len(self.after))
         after = concatenate([part for part in (self.after, *observed) if part is not None])
         return replace(self, after=after, own=self.own or before).with_vocab(after.vocab)
@@ -158,7 +166,7 @@ class Dataset:
 
     @property
     def parts(self) -> dict[str, Quadruples]:
-        """All that is there, in time order, by name."""
+        """All parts that exist, in time order, by name."""
         everything = {name: getattr(self, name) for name in ("before", "train", "valid", "test", "after")}
         return {name: part for name, part in everything.items() if part is not None}
 
@@ -171,6 +179,11 @@ class Dataset:
     def past(self) -> Quadruples:
         """What is known when validation begins: the training part, and what lies before it."""
         return self.train if self.before is None else concatenate([self.before, self.train])
+
+    @property
+    def before_test(self) -> Quadruples:
+        """What is known when the test part begins: the past and the validation part."""
+        return concatenate([self.past, self.valid])
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with the columns subject, relation, object, time and part."""

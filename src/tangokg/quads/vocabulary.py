@@ -113,7 +113,7 @@ def _find(kind: str, name: str, ids: dict[str, int], loose_ids: Callable[[], dic
 
 
 def _hint(kind: str, ids: dict[str, int]) -> str:
-    """Which names are known, and how others become so."""
+    """Which names are known, and how to add others."""
     few = 0 < len(ids) <= FEW_NAMES
     known = f"Known are {', '.join(map(repr, ids))}." if few else f"{len(ids):,} names of this kind are known."
     return f"{known} Facts about new names are added with --observe FILE." if kind == "entity" else known

@@ -41,11 +41,10 @@ from numpy.typing import NDArray
 
 from tangokg.errors import DataError
 from tangokg.quads.clock import Clock
-from tangokg.quads.values import Dataset, Ids, Quadruples
+from tangokg.quads.values import Dataset, Floats, Ids, Quadruples
 from tangokg.quads.vocabulary import Vocabulary
 
 Triple = tuple[int, int, int]
-Floats = NDArray[np.float64]
 
 RELATIONS = (
     "trades with",

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tangokg.errors import DataError, UnknownName
 
 _OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})")
-MINUTE = np.timedelta64(1, "m")
 FIRST, LAST = np.datetime64("0001-01-02"), np.datetime64("9999-12-30")  # within which Python can convert
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tangokg.rank.evaluate import Exam, evaluate, examine, prepare
 from tangokg.rank.filters import FILTERS, LeftOut, TrueFacts, true_facts
 from tangokg.rank.metrics import HITS, Metrics, Summary
-from tangokg.rank.protocols import PROTOCOLS, SINGLE_STEP, Protocol, horizon, inductive, multi_step, seen_before
+from tangokg.rank.protocols import PROTOCOLS, SINGLE_STEP, Protocol, horizon, inductive, multi_step
 from tangokg.rank.ranks import Ranks, rank_answers
 from tangokg.rank.travel import distance_travelled
 
@@ -29,6 +29,5 @@ __all__ = [
     "multi_step",
     "prepare",
     "rank_answers",
-    "seen_before",
     "true_facts",
 ]

@@ -6,11 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tangokg.quads.showing import html_table, to_frame
-
-Floats = NDArray[np.float64]
+from tangokg.quads.values import Floats
 
 BIN = ("said", "happened", "answers")  # as people read it
 BINS = 10
@@ -82,11 +80,6 @@ class Calibration:
         title = f"{len(self):,} answers: Brier {self.brier:.4f}, base rate {self.base_brier:.4f}, {error}"
         rows = [[f"{one.said:.1%}", f"{one.happened:.1%}", f"{one.answers:,}"] for one in self.bins()]
         return html_table(title, BIN, rows, left=0)
-
-
-def join(parts: list[Calibration]) -> Calibration:
-    """Several as one."""
-    return Calibration(*(np.concatenate([getattr(part, c) for part in parts]) for c in ("p", "happened", "base")))
 
 
 def _mean(x: Floats) -> float:

@@ -103,7 +103,7 @@ def examine(
     """Rank the answers of an exam that was prepared before.
 
     ``cells`` bounds the scores held at once and ``windows_at_once`` the windows encoded together (None: by device and
-    free memory; one where the model wants its windows alone), ``progress`` hears of (queries done, all queries); none
+    free memory; one where the model wants its windows alone), ``progress`` receives (queries done, all queries); none
     of them changes a result. Ranks are not read from the device before the end.
     """
     if cells is None:
@@ -112,7 +112,7 @@ def examine(
     size = 1 if model.one_by_one else size
     rows = max(1, cells // exam.timeline.num_entities)
     counted: list[Rivals] = []
-    with _answering(model):
+    with answering(model):
         for first in range(0, len(exam.windows), size):
             of = slice(first, min(first + size, len(exam.windows)))
             begin, end = int(exam.border[of.start]), int(exam.border[of.stop])
@@ -143,7 +143,7 @@ def fitting_cells(device: torch.device) -> int:
 
 
 @contextmanager
-def _answering(model: Model) -> Iterator[None]:
+def answering(model: Model) -> Iterator[None]:
     """The model in evaluation mode without gradients; its mode is given back whatever happens."""
     training = model.training
     model.eval()

@@ -74,8 +74,8 @@ class Metrics:
         if direction != "both":
             rows = (self.r < self.num_relations) == (direction == "object")
             rank, relation = rank[rows], relation[rows]
-        found = {int(r): summary for r, summary in _summaries(rank, relation).items()}
-        return {self.relations[r] if self.relations else r: summary for r, summary in found.items()}
+        by_id = {int(r): summary for r, summary in _summaries(rank, relation).items()}
+        return {self.relations[r] if self.relations else r: summary for r, summary in by_id.items()}
 
     @checked
     def by_time(self, filter_name: str) -> dict[float, Summary]:
@@ -102,7 +102,7 @@ class Metrics:
         return [{"filter": name, **self[name].to_dict(), "queries": self.queries} for name in self.ranks]
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """Filter -> ``mrr``, ``hits@1``, ``hits@3``, ``hits@10``, as the files in ``results/`` hold them."""
+        """Filter -> ``mrr``, ``hits@1``, ``hits@3``, ``hits@10``, as result files hold them."""
         return {name: self[name].to_dict() for name in self.ranks}
 
 

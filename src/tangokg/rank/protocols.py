@@ -75,13 +75,6 @@ def inductive(seen: Tensor, base: Protocol = SINGLE_STEP) -> Protocol:
     return replace(base, keep=keep)
 
 
-def seen_before(timeline: Timeline, snapshot: int) -> Tensor:
-    """(N,) bool: the entities of the snapshots before index ``snapshot``; reciprocal edges make each one a subject."""
-    seen = torch.zeros(timeline.num_entities, dtype=torch.bool, device=timeline.s.device)
-    seen[timeline.s[: int(timeline.offset[snapshot])]] = True
-    return seen
-
-
 PROTOCOLS: dict[str, Callable[..., Protocol]] = {
     "single-step": single_step,
     "horizon": horizon,

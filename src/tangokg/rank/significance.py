@@ -57,11 +57,11 @@ def sign_flip_test(difference: Tensor, generator: torch.Generator, flips: int = 
     If it were chance which of two models answers a query better, each sign would be as likely as the other.
     """
     d = difference[difference != 0]  # the others add nothing to any sum
-    found = d.sum().abs() * (1 - ROUNDING)
+    observed = d.sum().abs() * (1 - ROUNDING)
     extreme = 0
     for some in _chunks(flips, len(d)):
         plus = torch.randint(2, (some, len(d)), generator=generator, dtype=d.dtype)  # 1 for +, 0 for -
-        extreme += int(((2 * (plus @ d) - d.sum()).abs() >= found).sum())
+        extreme += int(((2 * (plus @ d) - d.sum()).abs() >= observed).sum())
     return (1 + extreme) / (1 + flips)
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tangokg.models.protocol import Model
+from tangokg.rank.evaluate import answering
 from tangokg.rank.protocols import SINGLE_STEP, Protocol
 from tangokg.snapshots.timeline import Timeline
 
@@ -21,13 +22,8 @@ def distance_travelled(
     states do not move, and where nothing is touched. Model and timeline are on one device.
     """
     windows = protocol.windows(timeline, target)
-    training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            chunks = (slice(first, first + WINDOWS) for first in range(0, len(windows), WINDOWS))
-            each = [model.travelled(model.encode(timeline, windows.select(of))) for of in chunks]
-    finally:
-        model.train(training)
+    with answering(model):
+        chunks = (slice(first, first + WINDOWS) for first in range(0, len(windows), WINDOWS))
+        each = [model.travelled(model.encode(timeline, windows.select(of))) for of in chunks]
     rows = torch.cat(each) if each else torch.empty(0)
     return float(rows.double().mean()) if len(rows) else None

@@ -1,4 +1,4 @@
-"""Metrics -> figures for people."""
+"""Metrics and runs -> figures and descriptions for people."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from tangokg.report.figures import (
     plot_training,
     read_log,
 )
+from tangokg.report.runs import describe
 
 __all__ = [
     "SUFFIXES",
     "check_figure",
+    "describe",
     "plot_by_time",
     "plot_horizons",
     "plot_reliability",

@@ -24,7 +24,7 @@ PLACES = [(side, line) for line in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6)
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A model, the ranks that it gave, and what they took."""
+    """The metrics of a model, and how long they took."""
 
     name: str
     metrics: Metrics
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rows with the best MRR first, and the first less the second where there are two that can be compared."""
+    """Rows with the best MRR first, and a test of the first against the second if they can be compared."""
 
     rows: list[Row]
     test: Paired | None
@@ -78,10 +78,10 @@ class Comparison:
 
 
 def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:
-    """Figures of models that were asked the same queries in the same order; ``seed`` is that of the resampling."""
+    """Figures of models that ranked the same queries in the same order; ``seed`` is for the resampling."""
     for other in measured[1:]:
         pairs = ((getattr(measured[0].metrics, c), getattr(other.metrics, c)) for c in ("s", "r", "answer", "t"))
-        assert all(torch.equal(a.cpu(), b.cpu()) for a, b in pairs), "all models are asked the same"
+        assert all(torch.equal(a.cpu(), b.cpu()) for a, b in pairs), "all models rank the same queries"
     ordered = sorted(measured, key=lambda m: -m.metrics[FILTER].mrr)
     values = torch.stack([100 / m.metrics.ranks[FILTER].realistic.cpu().double() for m in ordered])  # (M, B)
     generator = torch.Generator().manual_seed(seed)
@@ -103,24 +103,24 @@ def plot_comparison(path: Path, rows: Sequence[Row], title: str) -> None:
     axes.set_title(title, loc="left", fontsize="medium", parse_math=False, wrap=True)
     axes.set_xlabel("training time (seconds, logarithmic from 1 on; 0: nothing to train)")
     axes.set_ylabel(f"MRR, {FILTER} (per cent), with its 95 % interval")
-    there = [(row, row.train_seconds) for row in rows if row.train_seconds is not None]
-    for row, seconds in there:
+    points = [(row, row.train_seconds) for row in rows if row.train_seconds is not None]
+    for row, seconds in points:
         ends = [[row.figures.mrr - row.low], [row.high - row.figures.mrr]]
         bars = axes.errorbar(seconds, row.figures.mrr, ends, color=COLOURS[0], marker="o", ms=4, capsize=3, lw=1)
         bars.set_label(row.name)
     axes.set_xscale("symlog", linthresh=1.0)
-    axes.set_xlim(-0.3, 4 * max([1.0, *(seconds for _, seconds in there)]))
+    axes.set_xlim(-0.3, 4 * max([1.0, *(seconds for _, seconds in points)]))
     axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:,.0f}")
     axes.margins(y=0.12)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     figure.draw_without_rendering()  # places on the page are known from here on
-    _label(axes, [(row.name, seconds, row.figures.mrr) for row, seconds in there])
+    _label(axes, [(row.name, seconds, row.figures.mrr) for row, seconds in points])
     write_figure(figure, path)
 
 
 def _label(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
-    """A name beside each point, at the nearest place that is free; a thin line leads to one that is not next to it."""
+    """A name beside each point, at the nearest free place; a thin line leads to one that is further away."""
     pixels = axes.figure.dpi / 72  # in a typographic point
     frame = axes.get_window_extent()
     centres = [tuple(axes.transData.transform((x, y))) for _, x, y in points]

@@ -19,16 +19,18 @@ if TYPE_CHECKING:  # matplotlib takes a while to import
     from tangokg.rank.metrics import Summary
 
 SUFFIXES = (".png", ".svg", ".pdf")
-COLOURS = ("#0b5394", "#c27800", "#3d7a3d", "#8a3b8f")  # dark enough on white, and apart for all eyes
+COLOURS = ("#0b5394", "#c27800", "#3d7a3d", "#8a3b8f")  # dark enough on white, and distinct to colour-blind eyes
 MARKED = 40  # points up to which each has a mark
 
 
 def check_figure(path: Path) -> None:
-    """An error where no figure can be written, told before anything is computed for it."""
+    """An error, before anything is computed, if a figure cannot be written to this file."""
     if path.suffix.casefold() not in SUFFIXES:
-        raise DataError(f"{path}: no figure is written as {path.suffix!r}; expected one of {', '.join(SUFFIXES)}.")
+        raise DataError(
+            f"{path}: a figure cannot be written as {path.suffix!r}; expected one of {', '.join(SUFFIXES)}."
+        )
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise DataError(f"{path}: cannot be written: expected the name of a file in a folder that is there.")
+        raise DataError(f"{path}: cannot be written: expected the name of a file in an existing folder.")
 
 
 def plot_by_time(path: Path, groups: Mapping[float, Summary], clock: Clock, title: str) -> None:
@@ -42,7 +44,7 @@ def plot_by_time(path: Path, groups: Mapping[float, Summary], clock: Clock, titl
 def plot_horizons(
     path: Path, groups: Mapping[float, Summary], unit: str, title: str, beside: Mapping[str, Mapping[float, Summary]]
 ) -> None:
-    """MRR and Hits@k of the same queries, asked from ever further away; of the models ``beside`` the MRR, dashed."""
+    """MRR and Hits@k of the same queries by horizon; the MRR of the models ``beside`` is dashed."""
     figure, axes = _start(title, f"how far ahead ({unit}s)", "per cent")
     for name, others in beside.items():
         values = [summary.mrr for summary in others.values()]
@@ -52,7 +54,7 @@ def plot_horizons(
 
 
 def plot_reliability(path: Path, kinds: Mapping[str, Sequence[Bin]], title: str) -> None:
-    """How often what was given a probability came true; on the diagonal it was said rightly."""
+    """How often events of a given probability happened; on the diagonal the probability is right."""
     figure, axes = _start(title, "said (per cent)", "happened (per cent)")
     axes.plot([0, 100], [0, 100], color="grey", linestyle="--", linewidth=1)
     for (kind, bins), colour in zip(kinds.items(), COLOURS, strict=False):
@@ -65,16 +67,16 @@ def plot_reliability(path: Path, kinds: Mapping[str, Sequence[Bin]], title: str)
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """The epochs of a run's ``log.csv``; a cell that is empty is left out."""
+    """The epochs of a run's ``log.csv``; empty cells are left out."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return [{key: float(cell) for key, cell in row.items() if cell} for row in csv.DictReader(file)]
     except (OSError, ValueError, TypeError, csv.Error) as error:
-        raise DataError(f"{path}: expected the epochs of a run, one to a line, and found: {error}.") from None
+        raise DataError(f"{path}: expected one epoch of a run on each line, but found: {error}.") from None
 
 
 def plot_training(path: Path, log: Sequence[Mapping[str, float]], title: str) -> None:
-    """The loss of each epoch and, where there was a validation part, its MRR."""
+    """The loss of each epoch and, if there was a validation part, its MRR."""
     figure, axes = _start(title, "epoch", "loss (mean over queries)")
     epochs = [row["epoch"] for row in log]
     lines = axes.plot(epochs, [row["loss"] for row in log], color=COLOURS[0], marker=_mark(log), ms=3, label="loss")
@@ -89,7 +91,7 @@ def plot_training(path: Path, log: Sequence[Mapping[str, float]], title: str) ->
 
 
 def _start(title: str, x: str, y: str) -> tuple[Figure, Any]:
-    """An empty figure with its labels; a name with $ in it is no formula."""
+    """An empty figure with its labels; a $ in a name does not begin a formula."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -125,7 +127,7 @@ def _time_label(clock: Clock) -> str:
 
 
 def _date(clock: Clock, t: float) -> str:
-    """What stands at a tick; one beyond the calendar has no label."""
+    """The label of a tick; empty beyond the calendar."""
     try:
         return clock.format(t)
     except DataError:
@@ -133,7 +135,7 @@ def _date(clock: Clock, t: float) -> str:
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """All of the file or nothing; the same figure gives the same bytes."""
+    """Write the whole file or nothing; the same figure gives the same bytes."""
     import matplotlib as mpl
 
     from tangokg.train.checkpoint import write_atomically
@@ -142,6 +144,6 @@ def write_figure(figure: Figure, path: Path) -> None:
     content = io.BytesIO()
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with mpl.rc_context({"svg.hashsalt": "tangokg"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in letters that no font here has
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # for letters that no font here has
         figure.savefig(content, format=kind, metadata=undated)
     write_atomically(path, content.getvalue())

@@ -1,8 +1,8 @@
-"""Windows -> one block-diagonal graph for each interval, numbered by the rows that it touches (DESIGN section 5).
+"""Windows -> one block-diagonal graph for each interval, numbered by the rows that it touches.
 
 What depends on the timeline alone was made once by sorting (:mod:`tangokg.snapshots.rows`). A batch of windows is
 planned on the host, in numbers for each window and interval, and put together by a few indexing operations: a GPU
-starts some thirty kernels, and is not waited for, unless further rows are wanted (``extra``).
+starts some thirty kernels, and the host waits for it only if further rows are wanted (``extra``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Block:
 
     entity: Tensor  # (M,) ascending within a window
     window: Tensor  # (M,) ascending
-    key: Tensor  # (M,) window * N + entity, ascending: finds the row of an entity; W * N and more where nobody stands
+    key: Tensor  # (M,) window * N + entity, ascending: finds the row of an entity; W * N and more for padding
     borders: list[int]  # (W + 1) on the host: where the rows of each window begin
     intervals: tuple[Interval, ...]
     num_entities: int
@@ -62,7 +62,7 @@ class Block:
 
 
 def empty_block(timeline: Timeline, windows: Windows) -> Block:
-    """Windows whose graphs nobody looks at: no entity is touched."""
+    """Windows without graphs: no entity is touched."""
     none = timeline.s[:0]
     return Block(none, none, none, [0] * (len(windows) + 1), (), timeline.num_entities)
 
@@ -71,8 +71,8 @@ def empty_block(timeline: Timeline, windows: Windows) -> Block:
 class Capacity:
     """Room for a block: its rows, and the objects, other rows, edges and changes of each of its intervals.
 
-    Blocks of one capacity have tensors of one shape, whatever their windows hold: a GPU can replay what it did for one.
-    Beyond what a block fills stand rows of an entity that nobody asks for, and edges of weight 0.
+    Blocks of one capacity have tensors of the same shapes, whatever their windows hold: a GPU can replay a step.
+    The rest of the room is padding: rows of an entity that no query asks for, and edges of weight 0.
     """
 
     rows: int
@@ -97,7 +97,7 @@ def _filled(timeline: Timeline, snapshot: Ids) -> tuple[int, int, int, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class BlockPlan:
     """What a block is put together from, on the host: runs of rows and of edges, in the order of the block.
 
     A run is what one window has there; after the runs of all windows comes one for what is left of the room. First
@@ -111,7 +111,7 @@ class Plan:
     rooms: Ids  # (I, 4) objects, other rows, edges and changes of each interval
 
     def send(self, like: Tensor) -> Tensor:
-        """The numbers, on their way to the device of a tensor; nobody waits for them."""
+        """The numbers on the device of a tensor, copied without waiting."""
         return self.numbers.pin_memory().to(like.device, non_blocking=True) if like.is_cuda else self.numbers
 
     @property
@@ -124,7 +124,7 @@ class Plan:
 # Of each run: where it ends; what leads from a place in the block to one in the timeline; what is added to what is
 # found there (b from the number ``split`` on); what more is added to objects in ``both``; two places in the times.
 _NUMBERS = END, SHIFT, A, B, SPLIT, MORE, FROM, TO = range(8)
-NOWHERE = 2**40  # beyond every table, whose last entry is what it says of nobody
+NOWHERE = 2**40  # beyond every table: clamped to the last entry, which is that of padding
 
 
 def build_block(
@@ -140,11 +140,11 @@ def build_block(
     return block if extra is None else _with_rows(block, extra)
 
 
-def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity | None = None) -> Plan:
+def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity | None = None) -> BlockPlan:
     """The runs of windows that know so many snapshots, in room for them or in a given one."""
     history, wide = min(history, len(timeline)), len(known)
     rows_of, active = timeline.window_rows(history), timeline.active
-    count = history if capacity else min(history, int(known.max(initial=0)))  # the first intervals may be nobody's
+    count = history if capacity else min(history, int(known.max(initial=0)))  # the first intervals may be empty
     back = np.arange(count, 0, -1)[:, None, None]  # (I, 1, 1)
     there, j = known >= back, np.maximum(known - back, 0)  # (I, 1, W)
     rows, objects, edges, changes = np.moveaxis(active.sizes[j] * there[..., None], 3, 0)  # (I, 1, W) each
@@ -176,7 +176,7 @@ def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity 
     ], axis=1)  # fmt: skip
     numbers[SHIFT] -= _before(numbers[END])
     numbers[END] = numbers[END].cumsum()
-    return Plan(torch.from_numpy(numbers), [0, *accumulate(in_window.tolist())], total, rooms)
+    return BlockPlan(torch.from_numpy(numbers), [0, *accumulate(in_window.tolist())], total, rooms)
 
 
 def _runs(length: Ids, room: Ids, numbers: dict[int, Ids], left: dict[int, int]) -> Ids:
@@ -195,7 +195,7 @@ def _before(length: Ids) -> Ids:
     return length.cumsum(-1) - length
 
 
-def assemble(timeline: Timeline, plan: Plan, numbers: Tensor, t: Tensor, history: int) -> Block:
+def assemble(timeline: Timeline, plan: BlockPlan, numbers: Tensor, t: Tensor, history: int) -> Block:
     """The block of a plan, from its ``numbers``, or those of another of one capacity, and the target times ``t`` (W,).
 
     Both are on the device, and nothing else of the windows is looked at.
@@ -223,7 +223,9 @@ def assemble(timeline: Timeline, plan: Plan, numbers: Tensor, t: Tensor, history
     return Block(entity, window, key, plan.borders, intervals, n)
 
 
-def _edges(active: ActiveRows, source: Tensor, numbers: Tensor, plan: Plan) -> Iterator[tuple[Edges, Edges, Edges]]:
+def _edges(
+    active: ActiveRows, source: Tensor, numbers: Tensor, plan: BlockPlan
+) -> Iterator[tuple[Edges, Edges, Edges]]:
     """Edges, changes and both of each interval, in its numbering; those beyond what is filled have weight 0."""
     source = source.clamp(max=active.edges.shape[-1] - 1)
     whole, by = (_columns(table, source, numbers) for table in (active.edges, active.by))

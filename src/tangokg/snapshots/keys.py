@@ -65,8 +65,8 @@ def _unpack(number: Tensor, n: int, labels: int) -> tuple[Tensor, Tensor, Tensor
 
 def _look_up(pair: Tensor, o: Tensor, number: Tensor, labels: int) -> tuple[Tensor, Tensor, Tensor]:
     """s, r, o by tables of (s labels + r) and o."""
-    found = pair[number]
-    return found // labels, found % labels, o[number]
+    pairs = pair[number]
+    return pairs // labels, pairs % labels, o[number]
 
 
 def sorted_distinct(keys: Ids, j: Ids) -> Ids:

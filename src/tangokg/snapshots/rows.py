@@ -1,4 +1,4 @@
-"""What each snapshot and each window touches, numbered once by sorting (DESIGN section 5).
+"""What each snapshot and each window touches, numbered once by sorting.
 
 Reciprocal edges make every endpoint an object too, so the objects of G(t_j) and of T(t_j) are all that is touched.
 """
@@ -42,7 +42,7 @@ class ActiveRows:
 
     Those of snapshot j are the rows ``offset[j] .. offset[j + 1]`` of ``entity``, objects of G(t_j) first. Edges, and
     after them transitions, stand side by side in one table of bits, so that some are picked in one go; the last
-    column, all 0, is none. An end is its place among its snapshot's rows, a weight 1 / |N(o)| or T / |N_T(o)|.
+    column, all 0, is padding. An end is its place among its snapshot's rows, a weight 1 / |N(o)| or T / |N_T(o)|.
     """
 
     entity: Tensor  # (A,)
@@ -67,8 +67,8 @@ def active_rows(timeline: Timeline) -> ActiveRows:
 
     def place(base: Tensor, entity: Tensor) -> Tensor:
         at = torch.searchsorted(keys, base + entity).clamp(max=max(len(keys) - 1, 0))
-        found = keys.index_select(0, at) == base + entity
-        return torch.where(found, at, torch.searchsorted(keys, base + n + entity))
+        is_object = keys.index_select(0, at) == base + entity
+        return torch.where(is_object, at, torch.searchsorted(keys, base + n + entity))
 
     def fill(table: Tensor, j: Tensor, base: Tensor, s: Tensor, r: Tensor, o: Tensor, sign: Tensor | float) -> None:
         first, row = offset.index_select(0, j), place(base, o)
@@ -107,7 +107,7 @@ class WindowRows:
 
     A window that knows n snapshots has the rows ``offset[n] .. offset[n + 1]`` of ``entity``, ascending. Row a of
     :class:`ActiveRows`, of snapshot j, stands at ``place[(b - 1) A + a]`` among the rows of the window that knows
-    j + b; the last place, 0, is nobody's.
+    j + b; the last place, 0, is that of padding.
     """
 
     entity: Tensor  # (U,)

@@ -76,6 +76,15 @@ class Timeline:
         """How many snapshots lie strictly before ``t``: what may be known when ``t`` is forecast."""
         return int(torch.searchsorted(self.t, torch.tensor(t, dtype=self.t.dtype, device=self.t.device)))
 
+    def leading(self, number: int) -> Timeline:
+        """The first ``number`` snapshots as a view: no column is copied, and what is derived from them is their own."""
+        assert not self._given, "what was given holds for the whole history"
+        edges, changes = int(self.offset[number]), int(self.change_offset[number])
+        ends = {"t": number, "offset": number + 1, "change_offset": number + 1} | dict.fromkeys("sro", edges)
+        ends |= dict.fromkeys(("change_s", "change_r", "change_o", "change_sign"), changes)
+        cut: dict[str, Any] = {name: getattr(self, name)[:end] for name, end in ends.items()}
+        return replace(self, **cut)
+
     @cached_property
     def num_edges(self) -> Ids:
         """(T,) edges of each snapshot, on the host."""
@@ -90,23 +99,23 @@ class Timeline:
         return {}
 
     def give(self, build: Callable[[Timeline], Any], result: Any) -> Timeline:
-        """Say what :meth:`derive` gives where this is a part of a history, and the whole of it says something else."""
+        """Set what :meth:`derive` returns for ``build`` on a part of a history, where only the whole can tell."""
         self._given[build] = result
         return self
 
     def derive(self, build: Callable[..., Derived], *options: Any) -> Derived:
-        """``build(timeline, *options)``, computed once and kept as long as the timeline: the one cache of its kind."""
+        """``build(timeline, *options)``, computed once and kept with the timeline: the one cache."""
         key = (build, *options)
         if build in self._given:
             given: Derived = self._given[build]
             return given
         if key not in self._derived:
-            with torch.inference_mode(False), torch.no_grad():  # training uses it too, whoever asks first
+            with torch.inference_mode(False), torch.no_grad():  # usable in training, even if evaluation came first
                 self._derived[key] = build(self, *options)
         result: Derived = self._derived[key]
         return result
 
-    @cached_property
+    @property
     def active(self) -> ActiveRows:
         """The entities that each snapshot touches, numbered, and its edges by these numbers; derived once."""
         from tangokg.snapshots.rows import active_rows

@@ -28,7 +28,7 @@ class Windows:
 
     @cached_property
     def known_on_host(self) -> Ids:
-        """(W,) the same as ``known``; a GPU is asked for it where :func:`windows_at` did not know it already."""
+        """(W,) the same as ``known``; copied from a GPU unless :func:`windows_at` knew it already."""
         return self.known.cpu().numpy()
 
     def select(self, rows: slice) -> Windows:
@@ -51,9 +51,17 @@ class Queries:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Queries at each window up to the last one asked; a GPU is asked where :func:`queries_at` did not know."""
+        """How many queries each window has, up to the last with any; computed unless :func:`queries_at` knew it."""
         ends = torch.arange(int(self.window[-1]) + 2 if len(self) else 1, device=self.window.device)
         return torch.searchsorted(self.window, ends).diff().tolist()
+
+    def distinct(self) -> tuple[Queries, Tensor]:
+        """Each (window, s, r) once, with any of its answers, and the row (B,) of each query among them."""
+        labels = self.r.max() + 1 if len(self) else 1
+        entities = self.s.max() + 1 if len(self) else 1
+        key, row = torch.unique((self.window * entities + self.s) * labels + self.r, return_inverse=True)
+        first = torch.empty_like(key).scatter_(0, row, torch.arange(len(row), device=row.device))
+        return self.select(first), row
 
     def select(self, rows: Tensor | slice) -> Queries:
         return Queries(self.window[rows], self.s[rows], self.r[rows], self.answer[rows])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,17 +11,16 @@ from torch import Tensor
 from tangokg.errors import ConfigError
 from tangokg.solve.adaptive import ADAPTIVE, Adaptive
 from tangokg.solve.barycentric import chebyshev_nodes
-from tangokg.solve.field import Evaluations, Field, Solver
+from tangokg.solve.field import Field, Solver
 from tangokg.solve.gradients import Problem, adjoint, direct, irdm
 from tangokg.solve.integrate import FixedGrid
-from tangokg.solve.tableaus import TABLEAUS, Tableau
+from tangokg.solve.tableaus import TABLEAUS
 
 __all__ = [
     "ADAPTIVE",
     "GRADIENTS",
     "SOLVERS",
     "TABLEAUS",
-    "Evaluations",
     "Field",
     "Method",
     "solve",
@@ -52,23 +50,18 @@ class Method:
                 raise ConfigError(f"{key} = {value!r} must be above 0; 1e-6 is usual, and float32 resolves about 1e-7.")
 
 
-def _fixed(tableau: Tableau, method: Method) -> Solver:
-    return FixedGrid(tableau, method.steps)
+def _make_solver(name: str) -> Callable[[Method], Solver]:
+    if name in TABLEAUS:
+        return lambda method: FixedGrid(TABLEAUS[name], method.steps)
+    return lambda method: Adaptive(name, method.rtol, method.atol)
 
 
-def _adaptive(name: str, method: Method) -> Solver:
-    return Adaptive(name, method.rtol, method.atol)
-
-
-SOLVERS: dict[str, Callable[[Method], Solver]] = {
-    **{name: partial(_fixed, tableau) for name, tableau in TABLEAUS.items()},
-    **{name: partial(_adaptive, name) for name in ADAPTIVE},
-}
+SOLVERS: dict[str, Callable[[Method], Solver]] = {name: _make_solver(name) for name in (*TABLEAUS, *ADAPTIVE)}
 
 GRADIENTS: dict[str, Callable[[Problem, Tensor], Tensor]] = {"direct": direct, "adjoint": adjoint, "irdm": irdm}
 
 
-def solve(field: Field, z0: Tensor, t0: float, t1: float, method: Method, count: Evaluations | None = None) -> Tensor:
+def solve(field: Field, z0: Tensor, t0: float, t1: float, method: Method) -> Tensor:
     """z(t1) of dz/dt = f(t, z), z(t0) = z0, on the grid of ``method``, with its gradient where autograd wants one.
 
     The value does not depend on whether a gradient is wanted: ``irdm`` stops at its nodes either way.
@@ -76,6 +69,6 @@ def solve(field: Field, z0: Tensor, t0: float, t1: float, method: Method, count:
     if t0 == t1 or not z0.numel():
         return z0
     times = chebyshev_nodes(t0, t1, method.nodes) if method.gradient == "irdm" else (t0, t1)
-    problem = Problem(field, SOLVERS[method.solver](method), times, Evaluations() if count is None else count)
+    problem = Problem(field, SOLVERS[method.solver](method), times)
     wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (z0, *field.tensors()))
     return GRADIENTS[method.gradient if wanted else "direct"](problem, z0)

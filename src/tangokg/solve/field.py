@@ -1,10 +1,9 @@
-"""What is integrated: a derivative bound to its graph, a state of several tensors, a count of evaluations."""
+"""What is integrated: a derivative bound to its graph, a state of several tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from torch import Tensor
 
@@ -29,18 +28,18 @@ class Field(Protocol):
         ...
 
 
+@runtime_checkable
+class Stepping(Field, Protocol):
+    """A field that can take the steps of a fixed grid itself, with a gradient of its own making."""
+
+    def along(
+        self, z0: Tensor, a: tuple[tuple[float, ...], ...], b: tuple[float, ...], lengths: Sequence[float]
+    ) -> Tensor:
+        """z after steps of these lengths from z0, by the Runge-Kutta method with stages a and weights b."""
+        ...
+
+
 class Solver(Protocol):
     """Carries a state along ``times``, ascending or descending, and gives it at each of ``times[1:]``."""
 
     def __call__(self, f: Derivative, state: State, times: Sequence[float]) -> list[State]: ...
-
-
-@dataclass
-class Evaluations:
-    """How often f was evaluated: in forward passes, and with its vector-Jacobian product in reverse passes.
-
-    ``direct`` goes back through the recorded forward evaluations and therefore adds nothing to ``reverse``.
-    """
-
-    forward: int = 0
-    reverse: int = 0

@@ -29,24 +29,21 @@ class FixedGrid:
     steps: int
 
     def __call__(self, f: Derivative, state: State, times: Sequence[float]) -> list[State]:
-        """``steps`` are for the whole of ``times``; an interval takes its share of them, rounded up."""
         states = []
-        for t0, t1 in pairwise(times):
-            steps = self._share(t0, t1, times)
-            dt = (t1 - t0) / steps
-            for step in range(steps):
-                state = _step(f, state, t0 + step * dt, dt, self.tableau)
+        for t, lengths in zip(times, self.lengths(times), strict=False):
+            for step, dt in enumerate(lengths):
+                state = _step(f, state, t + step * dt, dt, self.tableau)
             states.append(state)
         return states
 
-    def lengths(self, times: Sequence[float]) -> list[float]:
-        """The length of each step along ``times``."""
-        shares = ((t1 - t0, self._share(t0, t1, times)) for t0, t1 in pairwise(times))
-        return [length / steps for length, steps in shares for _ in range(steps)]
+    def lengths(self, times: Sequence[float]) -> list[list[float]]:
+        """The lengths of the steps from each of ``times`` to the next.
 
-    def _share(self, t0: float, t1: float, times: Sequence[float]) -> int:
-        whole = times[-1] - times[0]
-        return max(1, math.ceil(self.steps * (t1 - t0) / whole - 1e-9))  # 1e-9: half of 16 steps is 8, never 9
+        ``steps`` are for the whole of ``times``; an interval takes its share of them, rounded up.
+        """
+        ends, whole = list(pairwise(times)), times[-1] - times[0]
+        shares = [max(1, math.ceil(self.steps * (t1 - t0) / whole - 1e-9)) for t0, t1 in ends]  # half of 16 is never 9
+        return [[(t1 - t0) / share] * share for (t0, t1), share in zip(ends, shares, strict=True)]
 
 
 def _step(f: Derivative, state: State, t: float, dt: float, tableau: Tableau) -> State:

@@ -1,13 +1,14 @@
-"""A training state as one safetensors file: written to another name and renamed, so that a kill leaves the old one."""
+"""A training state as one safetensors file, written under another name and renamed: a kill leaves the old one."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import math
 import os
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from tangokg.errors import RunError
+from tangokg.config import update
+from tangokg.errors import ConfigError, RunError
 
 
 @dataclass
@@ -24,40 +26,36 @@ class Progress:
     """Where training stands; the only mutable value of the loop."""
 
     epoch: int = 0  # epochs done
-    position: int = 0  # target snapshots done in the epoch under way
-    loss_sum: float = 0.0  # over the queries of the epoch under way
+    position: int = 0  # target snapshots, or edges, done in the current epoch
+    loss_sum: float = 0.0  # over the queries of the current epoch
     queries: int = 0
     seconds: float = 0.0  # training time so far, over all sessions
     best_mrr: float = -1.0  # on validation; -1 before the first
     best_epoch: int = 0
-    check_seconds: float = 0.0  # what the last validation took
-    ended: str = ""  # why training ended, a word of stopping.ENDINGS; "" while it goes on
-    log: list[dict[str, float]] = field(default_factory=list)  # one row for each epoch done
+    check_seconds: float = 0.0  # duration of the last validation
+    ended: str = ""  # why training ended, a key of stopping.ENDINGS; "" while it runs
+    log: list[dict[str, float]] = field(default_factory=list)  # one row for each finished epoch
 
     @classmethod
-    def of(cls, told: Any) -> Progress:
-        """What a note tells; a wrong type or a number that cannot be is a ValueError that names it."""
-        if not isinstance(told, dict):
-            raise ValueError(f"progress must be a table, found {told!r}")
-        for name, value in told.items():
-            kind = {"log": list, "ended": str}.get(name, float if name in FLOATS else int)
-            numeric = kind in (int, float) and isinstance(value, int | kind) and not isinstance(value, bool)
-            if not (numeric or (kind in (list, str) and isinstance(value, kind))):
-                raise ValueError(f"{name} must be {kind.__name__}, found {value!r}")
-            if numeric and not (math.isfinite(value) and (value >= 0 or name in ("best_mrr", "loss_sum"))):
-                raise ValueError(f"{name} must not be {value!r}")
-        progress = cls(**told)
-        for row in progress.log:
+    def of(cls, note: Any) -> Progress:
+        """The progress that a note holds; a wrong type or an impossible number is a ConfigError that names it."""
+        if not isinstance(note, dict):
+            raise ConfigError(f"progress must be a table, found {note!r}")
+        log = note.get("log", [])
+        progress = update(cls(), {name: value for name, value in note.items() if name != "log"}, "progress")
+        for name, value in vars(progress).items():
+            if isinstance(value, int | float) and value < 0 and name not in ("best_mrr", "loss_sum"):
+                raise ConfigError(f"{name} must not be {value!r}")
+        if not isinstance(log, list):
+            raise ConfigError(f"log must be a list, found {log!r}")
+        for row in log:
             if not (isinstance(row, dict) and {"epoch", "loss", "seconds"} <= row.keys()):
-                raise ValueError(f"a row of the log lacks its epoch, loss or seconds: {row!r}")
+                raise ConfigError(f"a row of the log lacks its epoch, loss or seconds: {row!r}")
             if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in row.values()):
-                raise ValueError(f"a row of the log holds something other than numbers: {row!r}")
+                raise ConfigError(f"a row of the log holds something other than numbers: {row!r}")
         if progress.best_epoch > progress.epoch:
-            raise ValueError(f"best_epoch {progress.best_epoch} lies after epoch {progress.epoch}")
-        return progress
-
-
-FLOATS = ("loss_sum", "seconds", "best_mrr", "check_seconds")
+            raise ConfigError(f"best_epoch {progress.best_epoch} lies after epoch {progress.epoch}")
+        return replace(progress, log=log)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -92,31 +90,36 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any] | 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What :func:`save_tensors` wrote; a damaged file is an error that names it."""
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, _note(file)  # noqa: SIM118 (no mapping)
+
+
+def load_note(path: Path) -> dict[str, Any]:
+    """The note of a file alone, as in :func:`load_tensors`."""
+    with _opened(path) as file:
+        return _note(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-            note = json.loads((file.metadata() or {}).get("note", "{}"))
-            if not isinstance(note, dict):
-                raise ValueError(f"its note must be a table, found {note!r}")
+            yield file
     except FileNotFoundError:
         raise RunError(f"{path}: no such file.") from None
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path}: damaged or not of this form ({error}). Train again with --overwrite.") from None
-    return tensors, note
 
 
-def load_note(path: Path) -> dict[str, Any]:
-    """The note of a file alone."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            note = json.loads((file.metadata() or {}).get("note", "{}"))
-    except (SafetensorError, OSError, ValueError, RecursionError):
-        return {}  # reading the tensors says what is wrong
-    return note if isinstance(note, dict) else {}
+def _note(file: Any) -> dict[str, Any]:
+    note = json.loads((file.metadata() or {}).get("note", "{}"))
+    if not isinstance(note, dict):
+        raise ValueError(f"its note must be a table, found {note!r}")
+    return note
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Put weights into a model; other names, shapes, types or gaps that cannot be are a ValueError."""
+    """Load weights into a model; a wrong name, shape or type, or a gap that is not positive, is a ValueError."""
     for name, tensor in model.state_dict().items():
         given = weights.get(name)
         if given is not None and given.dtype != tensor.dtype:
@@ -154,7 +157,7 @@ def unpack(
     optimizer: torch.optim.Optimizer,
     generators: dict[str, torch.Generator],
 ) -> tuple[Tensor, dict[str, Tensor], Progress]:
-    """Put a packed state back; returns the order of the epoch under way, the best weights and the progress."""
+    """Restore a packed state; returns the order of the current epoch, the best weights and the progress."""
     best = _with_prefix(tensors, "best.")
     try:
         for weights in (best, _with_prefix(tensors, "model.")) if best else (_with_prefix(tensors, "model."),):
@@ -173,13 +176,13 @@ def unpack(
         if progress.position > len(order):
             raise ValueError(f"position {progress.position} lies beyond the {len(order)} of the epoch")
         return order, best, progress
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+    except (ConfigError, KeyError, RuntimeError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[-1].strip()
         raise RunError(f"the checkpoint does not fit this run ({reason}). Train again with --overwrite.") from None
 
 
 def check_place(progress: Progress, order: Tensor, whole: Tensor) -> None:
-    """A checkpoint must stand at a place that the data and settings have: ``whole`` is what an epoch goes through."""
+    """Check that a checkpoint belongs to these data and settings; ``whole`` is what an epoch goes through."""
     reason = ""
     if len(progress.log) != progress.epoch:
         reason = f"{progress.epoch} epochs, and {len(progress.log)} in its log"

@@ -10,7 +10,7 @@ from tangokg.train.checkpoint import Progress
 
 
 def choose(model: Model, exam: Exam | None) -> tuple[Model, Progress]:
-    """The model with what it chooses by the time-aware ranks of ``exam``, and the time that this took."""
+    """Let the model choose by its time-aware ranks in ``exam``; returns it with the time that this took."""
     began = time.monotonic()
     if exam is not None:
         model.choose(exam.queries.r, lambda: 1 / examine(model, exam).ranks["time-aware"].realistic)

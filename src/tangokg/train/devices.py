@@ -4,34 +4,52 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from tangokg.errors import TrainingError
 from tangokg.train.settings import DEVICES, TrainSettings
 
 
 def choose_device(name: str) -> torch.device:
-    """The device asked for: ``cpu``, ``cuda``, or ``auto``, which is cuda where there is one."""
+    """The device of a name: ``cpu``, ``cuda``, or ``auto``, which is cuda where one is available."""
     if name not in DEVICES:
         raise TrainingError(f"device {name!r} is unknown; choose one of {', '.join(DEVICES)}.")
-    there = torch.cuda.is_available()
-    if name == "cuda" and not there:
-        raise TrainingError("device 'cuda' was asked for and is not there; available: cpu.")
-    return torch.device("cuda" if there and name != "cpu" else "cpu")
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise TrainingError("device 'cuda' is not available here; use 'cpu' or 'auto'.")
+    return torch.device("cuda" if available and name != "cpu" else "cpu")
 
 
 def make_fabric(settings: TrainSettings) -> Any:
-    """Lightning Fabric on the device and with the precision of the settings."""
+    """Lightning Fabric on the device and with the precision of the settings; for tf32 see :func:`product_precision`."""
     from lightning.fabric import Fabric
 
-    device = choose_device(settings.device)
-    if device.type == "cuda":
-        torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
     precision: Any = "32-true" if settings.precision == "tf32" else settings.precision
-    return Fabric(accelerator=device.type, devices=1, precision=precision)
+    return Fabric(accelerator=choose_device(settings.device).type, devices=1, precision=precision)
+
+
+@contextmanager
+def product_precision(settings: TrainSettings) -> Iterator[None]:
+    """Compute matrix products of a GPU in tf32 only if the settings say so; the process's own choice comes back."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32
+    if choose_device(settings.device).type == "cuda":
+        matmul.allow_tf32 = settings.precision == "tf32"
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = before
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model is: on the device of its weights, without any on the CPU."""
+    return next((tensor.device for tensor in (*model.parameters(), *model.buffers())), torch.device("cpu"))
 
 
 def name_of(device: torch.device) -> str:

@@ -1,4 +1,4 @@
-"""How training goes, for people: a live bar on a terminal, plain lines elsewhere."""
+"""Training progress for people: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tangokg.train import checkpoint
 from tangokg.train.settings import TrainSettings
 from tangokg.train.stopping import why_ended
 
-logger = logging.getLogger("tangokg")  # hears of each epoch as well
-EVERY = 30.0  # seconds after which a long epoch has a line, where there is no terminal
+logger = logging.getLogger("tangokg")  # receives each epoch as well
+EVERY = 30.0  # seconds between two lines of a long epoch where there is no terminal
 
 
 class Display:
@@ -36,7 +36,7 @@ class Display:
             disable=not self.live,
         )
         self.task = self.bar.add_task("training", total=None)
-        self.began = self.told = monotonic()
+        self.began = self.printed = monotonic()
 
     def __enter__(self) -> Display:
         self.bar.start()
@@ -56,8 +56,8 @@ class Display:
             completed=progress.epoch + progress.position / snapshots,
             total=settings.epochs,
         )
-        if not self.live and self.each_epoch and (now := monotonic()) - self.told >= EVERY:
-            self.told, share = now, progress.position / snapshots
+        if not self.live and self.each_epoch and (now := monotonic()) - self.printed >= EVERY:
+            self.printed, share = now, progress.position / snapshots
             after = f"loss {loss:.4f}  after {now - self.began:.0f} s"
             self.say(f"epoch {progress.epoch + 1:3d}/{settings.epochs}  {share:.0%}  {after}")
 
@@ -67,11 +67,12 @@ class Display:
         if not self.each_epoch:
             return
         row = progress.log[-1]
-        mrr = f"  valid MRR {row['valid_mrr']:.2f}" if "valid_mrr" in row else ""
+        ahead = f" (1-{settings.horizons} steps ahead)" if settings.horizons > 1 else ""
+        mrr = f"  valid MRR{ahead} {row['valid_mrr']:.2f}" if "valid_mrr" in row else ""
         best = "  best so far" if progress.best_epoch == progress.epoch and mrr else ""
         line = f"epoch {progress.epoch:3d}/{settings.epochs}  loss {row['loss']:.4f}{mrr}  {row['seconds']:.0f} s{best}"
         logger.info(line)
-        self.told = monotonic()
+        self.printed = monotonic()
         self.console.print(line, highlight=False)
 
     def say(self, text: str) -> None:
@@ -79,15 +80,15 @@ class Display:
         self.console.print(text, highlight=False, markup=False)
 
 
-def tell_end(reporter: object, progress: checkpoint.Progress, settings: TrainSettings) -> None:
-    """Tell a display why training ended; other reporters read it in the progress."""
+def print_end(reporter: object, progress: checkpoint.Progress, settings: TrainSettings) -> None:
+    """Print why training ended if the reporter is a display; others read it in the progress."""
     if isinstance(reporter, Display) and (why := why_ended(progress, settings)):
         best = f"; the weights are those of epoch {progress.best_epoch}" if progress.best_epoch else ""
         reporter.say(f"training ended: {why}{best}")
 
 
-def tell_refit(reporter: object, chosen: checkpoint.Progress) -> None:
-    """Tell a display that a refit begins."""
+def print_refit(reporter: object, chosen: checkpoint.Progress) -> None:
+    """Print that a refit begins if the reporter is a display."""
     if isinstance(reporter, Display):
         reporter.say(f"refit: training on all parts for {chosen.best_epoch} epoch(s), as many as were best")
 

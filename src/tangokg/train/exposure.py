@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from tangokg.errors import RunError
+from tangokg.config import update
+from tangokg.errors import ConfigError, RunError
 from tangokg.quads.values import Dataset, Quadruples, concatenate
 
 MARK = "not comparable"
@@ -15,20 +16,20 @@ MARK = "not comparable"
 
 @dataclass(frozen=True)
 class Exposure:
-    """The last time that the weights depend on, by training or by choice, also through runs they were started from."""
+    """The last time that the weights depend on through training, selection, or the runs they were started from."""
 
     until: float = -np.inf  # in the clock of the run
-    refit: bool = False  # trained on all parts after the choice
+    refit: bool = False  # trained on all parts after the selection
     seen: str = ""  # why its figures are not comparable; "": they are
 
     @classmethod
     def of(cls, dataset: Dataset, before: Exposure | None = None, seen: str = "") -> Exposure:
-        """Of a training on ``dataset``, from scratch or from a run with exposure ``before``."""
+        """The exposure of training on ``dataset``, from scratch or from a run with exposure ``before``."""
         last = max(float(part.t.max(initial=-1)) if len(part) else -np.inf for part in (dataset.train, dataset.valid))
         return cls(max(last, -np.inf if before is None else before.until), seen=seen)
 
     def after_refit(self, dataset: Dataset) -> Exposure:
-        """The same run after a training on all parts."""
+        """The exposure after training on all parts."""
         return Exposure(max(self.until, float(everything(dataset).train.t.max())), True, self.seen)
 
     def check(self, part: Quadruples) -> None:
@@ -45,19 +46,14 @@ class Exposure:
         return asdict(self) if np.isfinite(self.until) else {}
 
     @classmethod
-    def from_note(cls, told: Any, dataset: Dataset) -> Exposure:
-        """What a note tells; a run of an older version depends on its training and validation parts."""
-        if not told:
+    def from_note(cls, note: Any, dataset: Dataset) -> Exposure:
+        """The exposure that a note holds; a run of an older version depends on its training and validation parts."""
+        if not note:
             return cls.of(dataset)
-        kinds = {"until": (int, float), "refit": (bool,), "seen": (str,)}
-        if not isinstance(told, dict) or told.keys() != kinds.keys():
-            raise ValueError(f"exposure must have {', '.join(kinds)}, found {told!r}")
-        for name, types in kinds.items():
-            if type(told[name]) not in types:
-                raise ValueError(f"{name} must be {types[-1].__name__}, found {told[name]!r}")
-        if not np.isfinite(told["until"]):
-            raise ValueError(f"until must be a time, found {told['until']!r}")
-        return cls(**told)
+        names = [field.name for field in fields(cls)]
+        if not isinstance(note, dict) or sorted(note) != sorted(names):
+            raise ConfigError(f"exposure must have {', '.join(names)}, found {note!r}")
+        return update(cls(), note, "exposure")
 
 
 def everything(dataset: Dataset) -> Dataset:
@@ -69,23 +65,23 @@ def everything(dataset: Dataset) -> Dataset:
 
 
 def seen_before(before: Exposure, dataset: Dataset) -> str:
-    """What an earlier run already saw of the validation and test parts of ``dataset``; "" where nothing."""
+    """What an earlier run has already seen of the validation and test parts of ``dataset``; "" if nothing."""
     parts = [part for part in (dataset.valid, dataset.test) if len(part)]
     if not parts or before.until < (first := min(float(part.t.min()) for part in parts)):
         return ""
     clock = dataset.clock
     return (
-        f"the run it starts from depends on facts up to {clock.format(before.until)}, and what it is judged by now "
-        f"begins at {clock.format(first)}"
+        f"the run it starts from depends on facts up to {clock.format(before.until)}, but its validation "
+        f"and test facts begin at {clock.format(first)}"
     )
 
 
 def check_start(before: Exposure, dataset: Dataset, allow_seen: bool) -> str:
-    """Refuse a start from a run that saw what is now held back; when allowed, the mark of the new run."""
-    found = seen_before(before, dataset)
-    if found and not allow_seen:
+    """Refuse to start from a run that saw facts held back now; if allowed, return the mark of the new run."""
+    reason = seen_before(before, dataset)
+    if reason and not allow_seen:
         raise RunError(
-            f"{found}: figures would not be comparable. Validate on later facts (--valid-from, --test-from), start "
+            f"{reason}: figures would not be comparable. Validate on later facts (--valid-from, --test-from), start "
             f"from an earlier run, or go on with --allow-seen (allow_seen=True), which marks the run."
         )
-    return found or before.seen
+    return reason or before.seen

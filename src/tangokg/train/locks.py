@@ -1,4 +1,4 @@
-"""Locks between processes, which the system gives back when their holder dies; and the one owner of a run folder."""
+"""Locks between processes, released by the system when their holder dies; and the owner of a run folder."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ logger = logging.getLogger("tangokg")
 
 
 class FileLock:
-    """One holder at a time among all processes; not for one holder to take twice."""
+    """A lock with one holder among all processes; the holder cannot take it twice."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = filelock.FileLock(path, thread_local=False)
 
     def try_acquire(self) -> bool:
-        """Take the lock where it is free."""
+        """Take the lock if it is free."""
         if self._lock.is_locked:
             return False
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,10 +60,10 @@ class FileLock:
 
 @contextmanager
 def owning(folder: Path, wait: float = 0.0) -> Iterator[None]:
-    """Be the only process that writes ``folder``; an error that names the holder where another one is.
+    """Be the only process that writes ``folder``; if another one does, an error names it after ``wait`` seconds.
 
-    It comes after ``wait`` seconds. The lock lies beside the folder, which may be replaced, and holds who took it. One
-    thread may take it again.
+    The lock file lies beside the folder, which may be replaced, and says who holds it. The same thread may take it
+    again.
     """
     folder = folder.absolute()
     path = folder.with_name(f".{folder.name}.lock")
@@ -90,22 +90,22 @@ def owning(folder: Path, wait: float = 0.0) -> Iterator[None]:
         yield
     finally:
         if outermost:
-            with suppress(OSError):  # while it is held: who waits for it finds it gone, and makes a new one
+            with suppress(OSError):  # still held: a waiting process finds it gone and makes a new one
                 path.unlink()
         lock.release()
 
 
 def _sign(path: Path) -> None:
-    """Write down who holds a lock."""
-    told = {"pid": os.getpid(), "host": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    """Record who holds a lock."""
+    holder = {"pid": os.getpid(), "host": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
     with suppress(OSError):
-        path.write_text(json.dumps(told | {"command": " ".join(sys.argv)[:200]}), encoding="utf-8")
+        path.write_text(json.dumps(holder | {"command": " ".join(sys.argv)[:200]}), encoding="utf-8")
 
 
 def _holder(path: Path) -> str:
-    """Who holds a lock, as far as it says."""
+    """The recorded holder of a lock."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return f"process {told['pid']} on {told['host']} since {told['since']} ({told['command']})"
+        holder = json.loads(path.read_text(encoding="utf-8"))
+        return f"process {holder['pid']} on {holder['host']} since {holder['since']} ({holder['command']})"
     except (OSError, ValueError, LookupError, TypeError):
         return "another process"

@@ -12,18 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tangokg.errors import RunError, TrainingError
+from tangokg.errors import RunError
 from tangokg.models import Model
 from tangokg.quads.values import Dataset
 from tangokg.rank import examine
-from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import draw_windows, queries_at, queries_of
 from tangokg.train.checkpoint import Progress, check_place, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
-from tangokg.train.devices import make_fabric
+from tangokg.train.devices import make_fabric, product_precision
 from tangokg.train.finite import check_finite, diverged
-from tangokg.train.material import Material, build_model, resolve
-from tangokg.train.memory import check_memory, give_memory_back, keep_freed_memory
+from tangokg.train.material import Material, can_learn, first_model, resolve
+from tangokg.train.memory import give_memory_back
 from tangokg.train.rates import learning_rate
 from tangokg.train.settings import OPTIMIZERS, RunConfig
 from tangokg.train.signals import Interrupted, watching
@@ -45,48 +44,30 @@ def fit(
 ) -> tuple[Model, Progress]:
     """Train ``config`` on the training part, keeping the weights that rank the validation part best.
 
-    ``checkpoint`` is the file in which the state is kept; with ``resume`` training goes on from it and ends with the
+    ``checkpoint`` is the file in which the state is kept; with ``resume`` training continues from it and ends with the
     same weights as a run that was not interrupted (on a GPU dropout draws others). ``start`` may set the first weights.
     ``log`` is a CSV file with a row for each epoch. Without a validation part the weights are those of the last epoch.
-    ``stop`` is asked after each step; when it, Ctrl-C or SIGTERM wants to stop, :class:`Interrupted` has the best
-    weights so far. ``like`` is an earlier training, whose best number of epochs and whose rates are taken.
+    ``stop`` is called after each step; if it, Ctrl-C or SIGTERM asks to stop, :class:`Interrupted` has the best
+    weights so far. ``like`` is an earlier training, whose best number of epochs and learning rates are reused.
     """
     config = resolve(config, dataset)
     fabric = make_fabric(config.train)
-    keep_freed_memory()
-    material = Material.of(dataset, fabric.device)
-    own = build_timeline(dataset.train)  # what the model is made from: earlier facts are known, not trained on
-    with torch.device("meta"):  # sizes without memory
-        sized = build_model(config, own)
-    if not any(True for _ in sized.parameters()):
-        model = build_model(config, own)
-        if start is not None:
-            start(model)
-        return choose(model.to(fabric.device), material.exam)
-    if not len(material.targets):
-        raise TrainingError(
-            f"the training part has {len(own)} distinct time(s); learning from history takes two at least. "
-            f"Give more data, or a finer time unit."
-        )
-    check_memory(sized, material.train, config.train.batch_windows, fabric.device, config.train.batch_queries)
-    model = build_model(config, own)
-    if start is not None:
-        start(model)
-    session = Session(config, material, model, fabric, checkpoint, reporter, log, like)
-    if resume and checkpoint is not None and checkpoint.exists():
-        session.load()
-    elif start is not None:
-        session.save()  # a run resumed from here has these first weights too
-    exact = torch.backends.cuda.matmul.allow_tf32
-    try:
+    with product_precision(config.train):
+        material = Material.of(dataset, fabric.device, config.train.horizons)
+        learns, model = can_learn(config, material), first_model(config, material.own, start)
+        if not learns:
+            return choose(model.to(fabric.device), material.exam)
+        session = Session(config, material, model, fabric, checkpoint, reporter, log, like)
+        if resume and checkpoint is not None and checkpoint.exists():
+            session.load()
+        elif start is not None:
+            session.save()  # a run resumed from here has these first weights too
         _run(session, stop)
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = exact
     return session.finish(), session.progress
 
 
 def _run(session: Session, stop: Stop) -> None:
-    """Train until the end, or raise what was kept; a second signal ends at once."""
+    """Train to the end, or raise :class:`Interrupted` with what was kept; a second signal ends at once."""
     with watching() as watch, watch.patiently():
         try:
             session.run(first_of(watch.stop, stop, Budget(session.settings.budget)))
@@ -101,7 +82,7 @@ def _run(session: Session, stop: Stop) -> None:
 
 
 class _Loss(nn.Module):
-    """What Fabric wraps. It is given a function, because Fabric would cast, or refuse, the frozen data themselves."""
+    """The module that Fabric wraps. It takes a function, because Fabric would cast or refuse the frozen data."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -141,7 +122,7 @@ class Session:
             "masks": torch.Generator(fabric.device).manual_seed(config.seed),
         }
         self.progress = Progress()
-        self.order = torch.empty(0, dtype=torch.int64)  # target snapshots, or edges, of the epoch under way
+        self.order = torch.empty(0, dtype=torch.int64)  # target snapshots, or edges, of the current epoch
         self.questions = max(1, len(material.edges))  # of an epoch
         self.best: dict[str, Tensor] = {}
         self.clock = time.monotonic()  # when seconds were last added up
@@ -190,7 +171,7 @@ class Session:
         return self.material.edges if self.settings.batch_queries else self.material.targets
 
     def _ending(self, stop: Stop) -> str:
-        """Why to end after an epoch; that somebody wants to stop counts most."""
+        """Why to end after an epoch, or ""; a request to stop comes first."""
         said = stop(self.progress)
         return said if said == STOPPED else self.done() or said
 
@@ -203,13 +184,13 @@ class Session:
         return "patience" if 0 < patience <= behind and self.material.exam is not None else ""
 
     def learning_rate(self) -> float:
-        """Of the step under way, as the settings' schedule says."""
+        """The rate of the current step, by the schedule of the settings."""
         done = self.progress.epoch + self.progress.position / max(1, len(self.order))
         log = self.progress.log if self.like is None else self.like.log[: self.progress.epoch]
         return learning_rate(self.settings, done, log)
 
     def epoch(self, stop: Stop) -> str:
-        """What is left of an epoch, step by step; why it ended before its time, if it did."""
+        """Run the rest of an epoch step by step; returns why it ended early, or ""."""
         self.plain.train()
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
@@ -253,12 +234,12 @@ class Session:
         totals[1] += len(queries)
 
     def _read(self, totals: Tensor) -> None:
-        """Add what the device has summed up to the progress; a loss that is not a number ends the run."""
+        """Add the sums on the device to the progress; a loss that is NaN or infinite ends the run."""
         loss, queries = totals.tolist()
         totals.zero_()
         if not math.isfinite(loss):
             place = f"epoch {self.progress.epoch + 1}, {self.progress.position} of {len(self.order)} done"
-            raise diverged(f"the loss is not a number any more ({place})", self.settings)
+            raise diverged(f"the loss became NaN or infinite ({place})", self.settings)
         self.progress.loss_sum += loss
         self.progress.queries += int(queries)
 
@@ -284,7 +265,7 @@ class Session:
             self.reporter.epoch(p, self.settings)
 
     def _keep_weights(self) -> None:
-        """Those of now are the best so far."""
+        """Keep the current weights as the best so far."""
         self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.plain.state_dict().items()}
 
     def _count_seconds(self) -> None:
@@ -293,7 +274,7 @@ class Session:
         self.clock = now
 
     def _expect_check(self) -> None:
-        """Until the first validation, guess its time from the steps so far: half of theirs for as many questions."""
+        """Before the first validation, estimate its time: half of what training takes for as many questions."""
         if self.material.exam is not None and not self.progress.epoch:
             asked = self.progress.position / len(self.order) * self.questions
             self.progress.check_seconds = 0.5 * self.progress.seconds * len(self.material.exam) / asked

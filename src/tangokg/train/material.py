@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tangokg.errors import TrainingError
 from tangokg.models import MODELS, Model
 from tangokg.models.sizes import Size, fill_by_rule
-from tangokg.quads.values import Dataset, concatenate
-from tangokg.rank import Exam, prepare
+from tangokg.quads.values import Dataset
+from tangokg.rank import Exam, Protocol, prepare
 from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.windows import windows_ahead
 from tangokg.train.devices import choose_device
+from tangokg.train.memory import check_memory
 from tangokg.train.settings import RunConfig, by_rule
 
 
@@ -21,18 +25,35 @@ from tangokg.train.settings import RunConfig, by_rule
 class Material:
     """What training looks at: the training snapshots, and what is asked of validation."""
 
-    train: Timeline  # and the snapshots before the training part, where there are some
+    own: Timeline  # the training part alone, on the host: what the model is made from
+    train: Timeline  # the same with earlier snapshots, where there are some; these are known, not trained on
     first: int  # index of the first training snapshot
     exam: Exam | None  # the queries of the validation part, where there is one
 
     @classmethod
-    def of(cls, dataset: Dataset, device: torch.device) -> Material:
-        train = build_timeline(dataset.past).to(device)
+    def of(cls, dataset: Dataset, device: torch.device, horizons: int = 1) -> Material:
+        """With ``horizons`` > 1 each validation query is asked one step ahead, and up to so many steps ahead.
+
+        What training has seen is always known: the weights know it too.
+        """
+        on_host = build_timeline(dataset.before_test)
+        known = on_host.to(device)
+        size = known.before(float(dataset.valid.t.min())) if len(dataset.valid) else len(known)
+        train = known.leading(size)
+        if dataset.before is not None:
+            own = build_timeline(dataset.train)
+        else:
+            own = train if known is on_host else on_host.leading(size)
         first = train.before(float(dataset.train.t.min())) if len(dataset.train) else len(train)
-        if not len(dataset.valid):
-            return cls(train, first, None)
-        valid = build_timeline(concatenate([dataset.past, dataset.valid])).to(device)
-        return cls(train, first, prepare(valid, torch.arange(len(train), len(valid))))
+        target = torch.arange(size, len(known))
+        if not len(target):
+            return cls(own, train, first, None)
+        if horizons == 1:
+            return cls(own, train, first, prepare(known, target))
+        far = torch.arange(len(target)).clamp(max=horizons - 1)
+        ahead = torch.stack([torch.zeros_like(far), far], dim=1).flatten()
+        protocol = Protocol(windows=lambda timeline, _: windows_ahead(timeline, target.repeat_interleave(2), ahead))
+        return cls(own, train, first, prepare(known, target.repeat_interleave(2), protocol))
 
     @property
     def targets(self) -> Tensor:
@@ -64,3 +85,26 @@ def build_model(config: RunConfig, train: Timeline) -> Model:
     settings = fill_by_rule(config.settings, Size.of(train, device))
     model = MODELS[config.model].build(settings, train, generator)
     return model.double() if config.train.precision == "64-true" else model
+
+
+def can_learn(config: RunConfig, material: Material) -> bool:
+    """Whether the model has parameters; too few times, or too little memory for them, is an error."""
+    with torch.device("meta"):  # sizes without memory
+        sized = build_model(config, material.own)
+    if not any(True for _ in sized.parameters()):
+        return False
+    if not len(material.targets):
+        raise TrainingError(
+            f"the training part has {len(material.own)} distinct time(s); learning from history takes two at least. "
+            f"Give more data, or a finer time unit."
+        )
+    check_memory(sized, material.train, config.train.batch_windows, material.train.device, config.train.batch_queries)
+    return True
+
+
+def first_model(config: RunConfig, own: Timeline, start: Callable[[Model], None] | None) -> Model:
+    """The model with its first weights: drawn, then set by ``start`` where it is given."""
+    model = build_model(config, own)
+    if start is not None:
+        start(model)
+    return model

@@ -1,4 +1,4 @@
-"""How much memory a run will take, told before it starts; and an allocator that keeps what it has."""
+"""Check before a run starts that it fits into memory; and control what the allocator keeps."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from tangokg.errors import MemoryShort
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
 
-LITTLE = 0.3  # of all memory: where less is free, what was kept is given back
-SIGNS = ("out of memory", "alloc_failed", "can't allocate memory", "not enough memory")  # the last on Windows
+LITTLE = 0.3  # of all memory: if less is free, freed blocks go back to the system
 
 
 def needed_bytes(model: Model, timeline: Timeline, batch_windows: int, batch_queries: int = 0) -> int:
-    """Weights, gradients, two moments and the best weights; the scores of the largest step, held twice."""
+    """Bytes of weights, gradients, two moments and the best weights, and the scores of the largest step twice."""
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     largest = timeline.offset.diff().topk(min(batch_windows, len(timeline))).values.sum() if len(timeline) else 0
     largest = batch_queries or largest
@@ -26,14 +25,14 @@ def needed_bytes(model: Model, timeline: Timeline, batch_windows: int, batch_que
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Memory that can still be taken, where the system tells."""
+    """Free memory in bytes; None where the system does not say."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return _told_by_the_system("MemAvailable") if device.type == "cpu" else None
+    return _meminfo("MemAvailable") if device.type == "cpu" else None
 
 
-def _told_by_the_system(name: str) -> int | None:
-    """A row of the system's table of memory, in bytes, where there is one."""
+def _meminfo(name: str) -> int | None:
+    """A row of ``/proc/meminfo`` in bytes; None where there is none."""
     meminfo = Path("/proc/meminfo")
     if not meminfo.exists():
         return None
@@ -44,7 +43,7 @@ def _told_by_the_system(name: str) -> int | None:
 def check_memory(
     model: Model, timeline: Timeline, batch_windows: int, device: torch.device, batch_queries: int = 0
 ) -> None:
-    """Raise before the run where it cannot fit, with what to change."""
+    """Raise before a run that cannot fit, with what to change."""
     need, free = needed_bytes(model, timeline, batch_windows, batch_queries), free_bytes(device)
     if free is not None and need > free:
         fewer = f"windows a step (--set batch_windows=1, now {batch_windows})"
@@ -57,17 +56,9 @@ def check_memory(
         )
 
 
-def lacks_memory(error: BaseException) -> bool:
-    """Whether an error, of ours, of Python, of torch or of a GPU's libraries, says that memory ran out."""
-    if isinstance(error, (MemoryShort, MemoryError, torch.OutOfMemoryError)):
-        return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and any(sign in text for sign in SIGNS)
-
-
 def give_memory_back(device: torch.device) -> bool:
-    """Return what :func:`keep_freed_memory` kept, and whether that was done: where little of the machine's is left."""
-    free, total = (_told_by_the_system(name) for name in ("MemAvailable", "MemTotal"))
+    """Return freed blocks to the system where little of its memory is left; whether that was done."""
+    free, total = (_meminfo(name) for name in ("MemAvailable", "MemTotal"))
     if device.type != "cpu" or free is None or total is None or free > LITTLE * total:
         return False
     try:
@@ -79,7 +70,8 @@ def give_memory_back(device: torch.device) -> bool:
 def keep_freed_memory() -> None:
     """Tell glibc to keep large freed blocks: it would return each to the system and fault its pages in again.
 
-    Measured 20 to 70 % of the time of large operations on CPU. Does nothing on other systems.
+    Measured 20 to 70 % of the time of large operations on CPU. Does nothing on other systems. It changes the whole
+    process, so that commands and worker processes call it, and no function of the library does.
     """
     if sys.platform != "linux":
         return

@@ -1,4 +1,4 @@
-"""How training goes, in a notebook: one line under the cell that changes within an epoch."""
+"""Training progress in a notebook: one line under the cell, updated within an epoch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def in_notebook() -> bool:
 
 
 def default_display(verbose: bool = True) -> Display:
-    """What shows progress where nothing else was chosen: a bar, a line in a notebook, or nothing."""
+    """The default reporter: a bar, a line in a notebook, or nothing."""
     if not verbose:
         return Display(Console(stderr=True, quiet=True))
     return NotebookDisplay() if in_notebook() else Display()
@@ -70,7 +70,7 @@ class NotebookDisplay(Display):
 
     def _html(self, share: float | None) -> Any:
         file: Any = self.console.file
-        told = file.getvalue().splitlines()
+        lines = file.getvalue().splitlines()
         full = round(WIDTH * min(max(share, 0.0), 1.0)) if share is not None else 0
         bar = [] if share is None else [f"{self.line}  {'█' * full}{'░' * (WIDTH - full)}  {share:4.0%}"]
-        return import_module("IPython.display").HTML(f"<pre>{escape(chr(10).join([*told, *bar]))}</pre>")
+        return import_module("IPython.display").HTML(f"<pre>{escape(chr(10).join([*lines, *bar]))}</pre>")

@@ -11,10 +11,10 @@ from pathlib import Path
 def commit() -> str | None:
     """The commit of the source tree, where there is one; ``-dirty`` where files differ from it.
 
-    ``$TANGOKG_COMMIT`` says it for a copy of the tree that has left its repository.
+    ``$TANGOKG_COMMIT`` names it for a copy of the tree outside its repository.
     """
-    if told := os.environ.get("TANGOKG_COMMIT"):
-        return told
+    if name := os.environ.get("TANGOKG_COMMIT"):
+        return name
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
     with suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from tangokg.config import read_toml, to_toml
-from tangokg.errors import RunError
+from tangokg.errors import ConfigError, RunError
 from tangokg.models import Model
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Dataset, Quadruples
@@ -37,6 +38,8 @@ from tangokg.train.settings import SCHEMA, RunConfig, make_config
 from tangokg.train.stopping import STOPPED, UNFINISHED
 
 PARTS = ("train", "valid", "test", "before", "after")  # a fact's part is its number here
+OLDER = "Read a run of an earlier version with that version, or train again."
+REMOVED = (("copying", False),)  # settings that are gone, with the value at which they did nothing: such runs are read
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,18 @@ class RunFolder:
 
     @property
     def usable(self) -> bool:
-        """Whether it has weights to answer with, be it that training was stopped early."""
+        """Whether it has weights to answer with, even if training was stopped early."""
         return self.weights.exists()
 
     @property
     def finished(self) -> bool:
-        """Whether its training came to its end."""
-        progress = load_note(self.weights).get("progress") if self.usable else None
-        return self.usable and not (isinstance(progress, dict) and progress.get("ended") in UNFINISHED)
+        """Whether its training is complete."""
+        if not self.usable:
+            return False
+        with suppress(RunError):  # reading the weights says what is wrong
+            progress = load_note(self.weights).get("progress")
+            return not (isinstance(progress, dict) and progress.get("ended") in UNFINISHED)
+        return True
 
     @property
     def refit_checkpoint(self) -> Path:
@@ -74,13 +81,13 @@ class RunFolder:
 
     @property
     def origin(self) -> Path | None:
-        """The run that this one goes on from."""
+        """The run that this one was started from."""
         origin = self._tables().get("data", {}).get("from")
         return None if origin is None else Path(origin)
 
     @property
     def begun(self) -> bool:
-        """Whether a run is here, finished or not."""
+        """Whether the folder holds a run, finished or not."""
         return (self.path / "config.toml").exists()
 
     @property
@@ -117,13 +124,13 @@ class RunFolder:
         """The trained weights and the log of the epochs; from now on the run is usable, and finished if it ended."""
         write_log(self.log, progress)
         names = ("epoch", "best_epoch", "best_mrr", "ended")
-        told = {name: getattr(progress, name) for name in names if getattr(progress, name) != ""}
+        summary = {name: getattr(progress, name) for name in names if getattr(progress, name) != ""}
         # No seconds in the note: two runs with the same weights have the same file.
-        note = {"progress": told} | ({"exposure": exposure.to_note()} if exposure else {})
+        note = {"progress": summary} | ({"exposure": exposure.to_note()} if exposure else {})
         save_tensors(self.weights, dict(model.state_dict()), note)
 
     def reopen(self, config: RunConfig) -> None:
-        """Go on with a run under other limits: it is unfinished again, and the weights that it has stay usable."""
+        """Resume a run under other limits: it is unfinished again, and the weights that it has stay usable."""
         if self.usable:
             weights, note = load_tensors(self.weights)
             note["progress"] = {**note.get("progress", {}), "ended": STOPPED}
@@ -133,10 +140,9 @@ class RunFolder:
 
     def progress(self) -> Progress:
         """How the training of a run went, in short; `log.csv` has the epochs."""
-        note = load_tensors(self.weights)[1]
         try:
-            return Progress.of(note.get("progress", {}))
-        except (TypeError, ValueError) as error:
+            return Progress.of(load_note(self.weights).get("progress", {}))
+        except ConfigError as error:
             raise RunError(f"{self.path}: the weights were written by another version ({error}).") from None
 
     def save_stopped(self, model: Model, progress: Progress, exposure: Exposure) -> None:
@@ -145,23 +151,20 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
         self.save_model(model, progress, exposure)
 
-    def exposure(self) -> Exposure:
-        """Which facts its weights depend on."""
-        return self._exposure(load_tensors(self.weights)[1], self.dataset())
+    def exposure(self, dataset: Dataset | None = None) -> Exposure:
+        """Which facts its weights depend on; ``dataset`` is the one of the run, where it has been read."""
+        try:
+            return Exposure.from_note(load_note(self.weights).get("exposure"), dataset or self.dataset())
+        except ConfigError as error:
+            raise RunError(f"{self.weights}: damaged or not of this form ({error}).") from None
 
     def planned_exposure(self, dataset: Dataset) -> Exposure:
-        """Which facts its weights depend on before any refit, whether they are there or not."""
+        """Which facts its weights depend on before any refit, whether it has weights yet or not."""
         until = self._tables().get("data", {}).get("until", -math.inf)
         return Exposure.of(dataset, Exposure(until if isinstance(until, int | float) else math.inf), self.seen)
 
-    def _exposure(self, note: dict[str, Any], dataset: Dataset) -> Exposure:
-        try:
-            return Exposure.from_note(note.get("exposure"), dataset)
-        except ValueError as error:
-            raise RunError(f"{self.weights}: damaged or not of this form ({error}).") from None
-
     def save_metrics(self, metrics: dict[str, Any]) -> None:
-        """``metrics.json``, in the form of the files in ``results/``."""
+        """``metrics.json``, in the form of the files in ``experiments/results/``."""
         write_atomically(self.path / "metrics.json", (json.dumps(metrics, indent=2) + "\n").encode())
 
     def config(self) -> RunConfig:
@@ -170,11 +173,11 @@ class RunFolder:
         if not path.exists():
             raise RunError(f"{self.path}: no run is here (no config.toml). Make one with `tango train DATA --out RUN`.")
         tables = self._tables()
-        if tables.get("model") == "tango" and "heads" not in tables.get("settings", {}):
-            raise RunError(
-                f"{self.path}: this run holds the model 'tango' of an earlier version, which has other parts. "
-                f"Read it with that version, or train again."
-            )
+        settings = tables.get("settings", {})
+        if tables.get("model") == "tango" and "heads" not in settings:
+            raise RunError(f"{self.path}: this run holds the model 'tango' of an earlier version. {OLDER}")
+        if isinstance(settings, dict):
+            tables = tables | {"settings": {k: v for k, v in settings.items() if (k, v) not in REMOVED}}
         return make_config(tables=tables, where=str(path))
 
     def dataset(self) -> Dataset:
@@ -193,14 +196,14 @@ class RunFolder:
         sums = (line.partition(" ") for line in lines)
         return replace(found, files={name: sum_ for sum_, _, name in sums}, own=self._own(data.get("own"), vocab))
 
-    def _own(self, told: Any, vocab: Vocabulary) -> tuple[int, int, int] | None:
-        """How many names and later facts the run had when it was made, where it was told."""
-        if told is None:
+    def _own(self, counts: Any, vocab: Vocabulary) -> tuple[int, int, int] | None:
+        """How many names and later facts the run was made with, where that is recorded."""
+        if counts is None:
             return None
         most = vocab.num_entities, vocab.num_relations, math.inf
-        counts = told if isinstance(told, list) and all(type(x) is int for x in told) else []
-        if len(counts) != 3 or not all(0 <= x <= size for x, size in zip(counts, most, strict=True)):
-            raise RunError(f"{self.path / 'config.toml'}: [data] own is {told!r:.60}, expected counts of its names.")
+        whole = isinstance(counts, list) and len(counts) == 3 and all(type(x) is int for x in counts)
+        if not whole or not all(0 <= x <= size for x, size in zip(counts, most, strict=True)):
+            raise RunError(f"{self.path / 'config.toml'}: [data] own is {counts!r:.60}, expected counts of its names.")
         return counts[0], counts[1], counts[2]
 
     def load(self) -> tuple[Model, Dataset, RunConfig]:
@@ -211,13 +214,13 @@ class RunFolder:
                 f"{self.path}: the run is not finished (no weights.safetensors). "
                 f"Go on with `tango train --out {self.path} --resume`."
             )
-        weights, note = load_tensors(self.weights)
-        exposure = self._exposure(note, dataset)
-        model = _rebuild(config, (everything(dataset) if exposure.refit else dataset).train, weights)
+        weights, _ = load_tensors(self.weights)
+        refit = self.exposure(dataset).refit
+        model = _rebuild(config, (everything(dataset) if refit else dataset).train, weights)
         try:
             load_weights(model, weights)
         except ValueError as error:
-            raise RunError(f"{self.path}: weights and config do not fit together ({error}).") from None
+            raise RunError(f"{self.path}: weights and config do not fit together ({error}). {OLDER}") from None
         return model, dataset, config
 
     def claim(self, overwrite: bool = False) -> RunFolder:
@@ -237,8 +240,8 @@ class RunFolder:
             raise RunError(f"{self.path}: not a run folder, so --overwrite does not delete it. Choose another --out.")
         shutil.rmtree(self.path)
 
-    def keep_facts(self, dataset: Dataset) -> None:
-        """Facts observed since training, with their names: a kill in between leaves names without facts, no harm."""
+    def keep_facts(self, dataset: Dataset, note: dict[bytes, bytes] | None = None) -> None:
+        """Write facts observed since training, with their names and a note; a kill leaves unused names at worst."""
         new, tables = self.path / f".vocab.new-{os.getpid()}", self._tables()
         tables["data"] = tables.get("data", {}) | {"own": dataset.own}
         try:
@@ -246,7 +249,7 @@ class RunFolder:
             dataset.vocab.save(new)
             for file in sorted(new.iterdir()):
                 os.replace(file, self.path / "vocab" / file.name)
-            write_atomically(self.path / "history.parquet", _facts_file(dataset))
+            write_atomically(self.path / "history.parquet", _facts_file(dataset, note))
         except OSError as error:
             raise RunError(f"{self.path}: cannot be written: {error.strerror or error}.") from None
         finally:
@@ -263,7 +266,7 @@ class RunFolder:
 
 
 def _rebuild(config: RunConfig, past: Quadruples, weights: dict[str, Tensor]) -> Model:
-    """The model in its size at training, which its weights tell: facts observed since may have brought new names."""
+    """The model with the size of its weights: facts observed since training may have brought new names."""
     model = build_model(config, build_timeline(past))
     rows = {kind: len(weights[name]) for name, kind in model.rows.items() if name in weights and weights[name].dim()}
     sizes = rows.get("entity", past.vocab.num_entities), rows.get("relation", 2 * past.vocab.num_relations) // 2
@@ -274,13 +277,13 @@ def _rebuild(config: RunConfig, past: Quadruples, weights: dict[str, Tensor]) ->
     return build_model(config, build_timeline(past, *sizes))
 
 
-def _facts_file(dataset: Dataset) -> bytes:
+def _facts_file(dataset: Dataset, note: dict[bytes, bytes] | None = None) -> bytes:
     facts = dataset.facts
     columns = {c: getattr(facts, c) for c in "srot"}
     part = np.concatenate([np.full(len(part), PARTS.index(name), np.int8) for name, part in dataset.parts.items()])
     exact = {} if facts.exact is None else {"exact": facts.exact}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns | {"part": part} | exact), sink)
+    pq.write_table(pa.table(columns | {"part": part} | exact).replace_schema_metadata(note), sink)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 

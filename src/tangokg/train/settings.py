@@ -12,6 +12,7 @@ import torch
 from tangokg.config import TABLES, parse_assignment, read_toml, split_key, unknown_setting, update
 from tangokg.errors import ConfigError, nearest, offer
 from tangokg.models import MODELS
+from tangokg.models.sizes import is_left
 
 SCHEMA = 1  # of config.toml and the run folder around it
 DEVICES = ("auto", "cpu", "cuda")
@@ -41,7 +42,7 @@ class TrainSettings:
     batch_windows: int = 0  # target snapshots in one step; 0: as many as have step_queries, on a CPU two at most
     step_queries: int = 10_000  # about so many questions in a step, where batch_windows is left to the rule
     batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
-    horizons: int = 1  # questions are up to this many steps ahead, about half of them one step
+    horizons: int = 1  # questions are up to this many steps ahead, about half of them one step; so is validation
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     optimizer: str = "adam"  # adam or adamw, which keeps the weight decay apart from the gradient
     weight_decay: float = 0.0
@@ -113,7 +114,7 @@ class RunConfig:
             raise ConfigError(f"seed must be a whole number from 0 to 2**63 - 1, found {self.seed!r}.")
 
     def to_tables(self) -> dict[str, Any]:
-        """Plain values for TOML and JSON; an empty table says nothing."""
+        """Plain values for TOML and JSON; empty tables are left out."""
         values = {key: value for key, value in asdict(self.settings).items() if value != {}}
         own = {"settings": values} if values else {}
         return {"schema": SCHEMA, "model": self.model, "seed": self.seed, **own, "train": asdict(self.train)}
@@ -126,7 +127,7 @@ def make_config(
     seed: int | None = None,
     where: str = "config",
 ) -> RunConfig:
-    """Defaults of the model, then the tables of a config file, then ``key=value`` texts, the later the stronger."""
+    """Defaults of the model, then the tables of a config file, then ``key=value`` texts; later ones win."""
     tables = dict(tables or {})
     if (schema := tables.pop("schema", SCHEMA)) != SCHEMA:
         raise ConfigError(f"{where}: schema {schema!r} is not the one this version reads ({SCHEMA}).")
@@ -135,7 +136,7 @@ def make_config(
         close = offer(nearest(str(name), MODELS))
         raise ConfigError(f"unknown model {name!r}.{close} Known: {', '.join(MODELS)}.")
     for key in tables:
-        if key not in (known := ("model", "seed", "settings", "train", "clock", "data", "paper")):
+        if key not in (known := ("model", "seed", "settings", "train", "clock", "data")):
             raise ConfigError(f"{where}: unknown table or key {key!r}; expected {', '.join(known)}.")
     for key in TABLES:
         if not isinstance(tables.get(key, {}), Mapping):
@@ -144,48 +145,44 @@ def make_config(
     usual = update(TrainSettings(), MODELS[name].train, f"the model {name}")
     given = tables.get("train", {})
     train = update(usual, {"budget": NO_LIMIT, **given} if "epochs" in given else given, f"{where} [train]")
-    settings, train = _assign(settings, train, list(assignments))
-    chosen = seed if seed is not None else tables.get("seed", 0)
-    return RunConfig(name, settings, train, chosen)
+    config = RunConfig(name, settings, train, seed if seed is not None else tables.get("seed", 0))
+    return change(config, map(parse_assignment, assignments), "--set")
 
 
 def inherit(config: RunConfig, begun: RunConfig) -> RunConfig:
-    """``config`` where what is left to a rule is as in a run that has begun: the rule may say otherwise elsewhere."""
+    """``config`` with the values that a begun run got by rule: on another machine the rule may give others."""
     train = {name: getattr(config.train, name) or getattr(begun.train, name) for name in RULED}
     settings, known = config.settings, {f.name for f in fields(config.settings)}
     if type(settings) is type(begun.settings):
-        ruled = known & {"unit", "origin", *getattr(settings, "ruled", ())}  # "" is left to the data
-        own = {name: getattr(settings, name) or getattr(begun.settings, name) for name in ruled}
-        settings = replace(settings, **own)
+        ruled = known & {"unit", "origin", *getattr(settings, "ruled", ())}
+        left = [name for name in ruled if is_left(getattr(settings, name))]
+        settings = replace(settings, **{name: getattr(begun.settings, name) for name in left})
     return replace(config, settings=settings, train=replace(config.train, **train))
 
 
-def _no_limit(assignments: Iterable[str]) -> list[str]:
-    """Who says how many epochs wants no other limit, unless he says that too."""
-    names = {split_key(parse_assignment(text)[0])[1] for text in assignments}
-    return [f"train.budget={NO_LIMIT}"] if "epochs" in names and "budget" not in names else []
+def change(config: RunConfig, assignments: Iterable[tuple[str, Any]], where: str) -> RunConfig:
+    """``config`` with other values for settings of the model or of training, by key, all at once.
 
-
-def _assign(settings: Any, train: TrainSettings, assignments: list[str]) -> tuple[Any, TrainSettings]:
-    """``key=value`` texts: each updates the settings of the model or those of training, all at once.
-
-    So a decoder may be chosen after its settings. The message about an unknown key offers those of both.
+    So a decoder may be chosen after its settings. A number of epochs lifts the limit of time, unless both are given.
+    The message about an unknown key offers those of both tables.
     """
-    of_model, of_train = ([f.name for f in fields(table)] for table in (settings, train))
+    of_model, of_train = ([f.name for f in fields(table)] for table in (config.settings, config.train))
     changed: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
-    for text in [*_no_limit(assignments), *assignments]:
-        key, value = parse_assignment(text)
+    for key, value in assignments:
         table, name, part = split_key(key)
         table = table or ("train" if name in of_train else "settings")
         if part:
-            inner = changed[table].get(name, getattr(settings, name, None))
+            inner = changed[table].get(name, getattr(config.settings, name, None))
             if not isinstance(inner, Mapping):
-                raise ConfigError(f"--set {text!r}: unknown table {name!r}; expected settings or train.")
+                raise ConfigError(f"{where} {key!r}: unknown table {name!r}; expected settings or train.")
             value = {**inner, part: value}
         if table == "settings" and name not in of_model:
-            raise unknown_setting("--set", name, [*of_model, *of_train])
+            raise unknown_setting(where, name, [*of_model, *of_train])
         changed[table][name] = value
-    return update(settings, changed["settings"], "--set"), update(train, changed["train"], "--set")
+    if "epochs" in changed["train"]:
+        changed["train"].setdefault("budget", NO_LIMIT)
+    settings, train = (update(getattr(config, table), changed[table], where) for table in TABLES)
+    return replace(config, settings=settings, train=train)
 
 
 def load_config(path: Path, model: str | None = None, assignments: Iterable[str] = ()) -> RunConfig:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as something that the training loop asks about between two steps."""
+"""Ctrl-C and SIGTERM as a flag that the training loop checks between two steps."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Interrupted(KeyboardInterrupt):
         self.checkpoint, self.model, self.progress = checkpoint, model, progress
         self.forecaster: Any = None
         kept = f"; a checkpoint is in {checkpoint.parent}" if checkpoint else ""
-        super().__init__(f"interrupted{self._told()}{kept}.")
+        super().__init__(f"interrupted{self._where()}{kept}.")
 
-    def _told(self) -> str:
+    def _where(self) -> str:
         if (p := self.progress) is None or self.model is None:
             return ""
         best = f"; the best weights are those of epoch {p.best_epoch}" if p.best_epoch else ""
@@ -46,9 +46,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Watch:
-    """A signal handler that remembers. Until the loop asks (``patient``) it raises as well; a second one always does.
+    """A signal handler that records signals. It raises as well, except for the first signal while ``patient``.
 
-    What it raises can get lost, in a destructor or a module that is being imported; what it remembers cannot.
+    An exception that is raised in a destructor or during an import can get lost; the record cannot.
     """
 
     def __init__(self, received: int = 0) -> None:
@@ -67,7 +67,7 @@ class Watch:
 
     @contextmanager
     def patiently(self) -> Iterator[None]:
-        """From here on the first signal is only remembered."""
+        """Inside, the first signal is only recorded."""
         before, self.patient = self.patient, True
         try:
             yield
@@ -77,12 +77,12 @@ class Watch:
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """A watch for SIGINT and SIGTERM, or the one that is there; outside the main thread it hears nothing."""
+    """Watch for SIGINT and SIGTERM, or reuse the active watch; outside the main thread it receives nothing."""
     existing = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or isinstance(existing, Watch):
         yield existing if isinstance(existing, Watch) else Watch()
         return
-    watch = Watch(getattr(existing, "received", 0))  # the command line remembers from its first moment on
+    watch = Watch(getattr(existing, "received", 0))  # the command line records signals from its start
     before = {number: signal.signal(number, watch) for number in SIGNALS}
     try:
         yield watch

@@ -1,4 +1,4 @@
-"""Callbacks of the training loop: who hears how it goes, and who says when it ends, and why."""
+"""Callbacks of the training loop: reporters receive progress, and stops say when and why training ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from tangokg.train.checkpoint import Progress
 from tangokg.train.settings import TrainSettings
 
-STOPPED = "stopped"  # by somebody, before its time
+STOPPED = "stopped"  # on request, before its end
 CHOSEN = "chosen"  # training has ended, and the refit is still to come
 UNFINISHED = (STOPPED, CHOSEN)  # a run that ended so is usable, and can be resumed
 
@@ -40,7 +40,7 @@ def never(progress: Progress) -> str:
 
 @dataclass(frozen=True)
 class Budget:
-    """Ends training when its time, over all sessions, is spent; the time of one more validation is kept back."""
+    """Ends training when its time, over all sessions, is spent; the time of one more validation is reserved."""
 
     seconds: float  # 0 or less: no limit
 
@@ -49,12 +49,12 @@ class Budget:
 
 
 def first_of(*stops: Stop) -> Stop:
-    """Ask one after the other; the first that wants to end decides."""
+    """Call one after the other; the first that ends training decides."""
     return lambda progress: next(filter(None, (stop(progress) for stop in stops)), "")
 
 
 def why_ended(progress: Progress, settings: TrainSettings) -> str:
-    """A sentence on why training ended; "" where nobody wrote it down."""
+    """A sentence on why training ended; "" if it was not recorded."""
     if progress.ended not in ENDINGS:
         return ""
     said = ENDINGS[progress.ended]

@@ -1,4 +1,4 @@
-"""Going on from a trained run: what it knows of entities and relations is taken over by name."""
+"""Starting from a trained run: its state of entities and relations is copied by name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def adopt(model: Model, old: Model, vocab: Vocabulary, old_vocab: Vocabulary) ->
         if kind == "fresh":
             continue
         if name not in given or given[name].shape[1:] != tensor.shape[1:]:
-            raise RunError(f"the run to go on from has no {name!r} of this form: model and settings must be the same.")
+            raise RunError(f"the run to start from has no {name!r} of this form: model and settings must be the same.")
         places = _places(kind, len(given[name]), old_vocab, vocab) if kind else None
         state[name] = given[name] if places is None else _merged(tensor, given[name], places)
     model.load_state_dict(state)

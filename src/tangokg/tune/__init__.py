@@ -8,30 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from tangokg.tune.python import Tuned, tune
-from tangokg.tune.sampling import PRUNERS, load_optuna
-from tangokg.tune.space import PRESETS, Choice, Plan, Preset, Range, make_plan
-from tangokg.tune.study import OVER, Outcome, Study, best_of
-from tangokg.tune.work import Search, work, work_together
 
-__all__ = [
-    "OVER",
-    "PRESETS",
-    "PRUNERS",
-    "Choice",
-    "Outcome",
-    "Plan",
-    "Preset",
-    "Range",
-    "Search",
-    "Study",
-    "Tuned",
-    "best_of",
-    "load_optuna",
-    "make_plan",
-    "tune",
-    "work",
-    "work_together",
-]
+__all__ = ["Tuned", "tune"]
 
 
 class _Callable(ModuleType):

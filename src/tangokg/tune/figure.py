@@ -36,7 +36,7 @@ def explained(outcomes: list[Outcome], name: str, choice: Choice | Range) -> flo
 
 
 def plot_study(path: Path, outcomes: list[Outcome], space: Space, title: str) -> None:
-    """All trials with an MRR: in their order, and by each setting; those given up are hollow."""
+    """All trials with an MRR: in their order, and by each setting; those that were given up are hollow."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 

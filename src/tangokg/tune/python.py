@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tangokg.errors import ConfigError, TrainingError, check_least, checked
+from rich.console import Console
+
+from tangokg.config import to_toml
+from tangokg.errors import TrainingError, check_least, checked
 from tangokg.forecast.training import read_with
 from tangokg.quads.showing import html_table, to_frame
+from tangokg.quads.values import Dataset
 from tangokg.train import RunConfig
+from tangokg.train.checkpoint import write_atomically
 from tangokg.tune.display import Display, cell
 from tangokg.tune.figure import plot_study
 from tangokg.tune.sampling import load_optuna
 from tangokg.tune.space import PRESETS, Plan, make_plan
-from tangokg.tune.study import Outcome, best_of
+from tangokg.tune.study import OVER, Outcome, best_of
 from tangokg.tune.work import Search, work, work_together
 
 
@@ -39,22 +44,24 @@ class Tuned:
         """A pandas DataFrame with a row for each trial: what was tried, and the validation MRR."""
         return to_frame(self._rows())
 
+    def save(self, path: str | Path) -> None:
+        """Write the best config as TOML, for ``tango train --config`` and :func:`tangokg.train.load_config`."""
+        over = sum(trial.state in OVER for trial in self.trials)
+        trials = f"{over} trial{'' if over == 1 else 's'} of {self.plan.preset}"
+        head = f"# Best of {trials}: validation MRR {self.best.mrr:.2f} (trial {self.best.number})\n"
+        tables = self.config.to_tables() | {"data": {"name": self.name}}
+        write_atomically(Path(path), (head + to_toml(tables)).encode())
+
     def draw(self, path: Path, title: str = "") -> None:
         """The trials in order and by setting; :func:`tangokg.plot` calls it."""
         plot_study(path, list(self.trials), self.plan.space, title or f"{self.plan.preset} on {self.name}")
 
     def _repr_html_(self) -> str:
-        rows = [[cell(value) for value in row.values()] for row in self._rows()]
-        return html_table(repr(self), list(self._rows()[0]), rows, left=2)
+        rows = self._rows()
+        return html_table(repr(self), list(rows[0]), [[cell(value) for value in row.values()] for row in rows], left=2)
 
     def _rows(self) -> list[dict[str, Any]]:
-        names = list(self.plan.space)
-        return [
-            {"trial": o.number, "state": o.state}
-            | {name: o.values.get(name, "") for name in names}
-            | {"mrr": o.mrr, "epochs": o.epochs, "seconds": o.seconds}
-            for o in self.trials
-        ]
+        return [trial.to_row(self.plan.space) for trial in self.trials]
 
 
 @checked
@@ -78,37 +85,56 @@ def tune(
     :func:`tangokg.read_events` (``unit``, ``columns``, ...) say how a table or folder is read. ``budget`` is in
     seconds. With ``study`` the trials are kept in that file: one that is there goes on.
     """
-    load_optuna()
     check_least("tune", 1, trials=trials, workers=workers)
     check_least("tune", 0, above=True, budget=budget)
-    if preset not in PRESETS:
-        raise ConfigError(f"unknown preset {preset!r}; expected one of {', '.join(PRESETS)}.")
+    load_optuna()
     began = time.time()
     dataset, settings = read_with(data, settings)
-    plan = make_plan(dataset, preset, model, [_assignment(key, value) for key, value in settings.items()], seed)
-    most = min(trials or plan.size or PRESETS[preset].trials, plan.points or 10**9)
+    texts = [_assignment(key, value) for key, value in settings.items()]
     deadline = None if budget is None else began + budget
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trials.study" if study is None else Path(study)
-        search = Search(dataset, plan, path, most, pruner, deadline)
-        outcomes = _search(search, workers, verbose)
+        search = make_search(dataset, preset, model, texts, seed, path, trials, pruner, deadline)
+        outcomes = run_search(search, workers, Console(stderr=True, quiet=not verbose))
+    found = tuned(search, outcomes)
+    if found is None:
+        raise TrainingError("no trial completed an epoch: give more time, or smaller settings.")
+    return found
+
+
+def make_search(
+    dataset: Dataset,
+    preset: str,
+    model: str | None,
+    assignments: Iterable[str],
+    seed: int,
+    path: Path,
+    trials: int | None = None,
+    pruner: str = "median",
+    deadline: float | None = None,
+) -> Search:
+    """A search that is checked and has its number of trials: by default that of the preset, or the whole grid."""
+    plan = make_plan(dataset, preset, model, assignments, seed)
+    most = min(trials or plan.size or PRESETS[preset].trials, plan.points or 10**9)
+    return Search(dataset, plan, path, most, pruner, deadline)
+
+
+def run_search(search: Search, workers: int, console: Console) -> list[Outcome]:
+    """Run the trials of a search, in this process or in ``workers`` others, with a display."""
+    with Display(console, search.trials) as display:
+        if workers > 1:
+            return work_together(search, workers, display.update_trials)
+        return work(search, hear=display.update_trials)
+
+
+def tuned(search: Search, outcomes: list[Outcome]) -> Tuned | None:
+    """The result of a search; None if no trial completed an epoch."""
     best = best_of(outcomes)
     if best is None:
-        raise TrainingError("no trial came to an epoch: give more time, or smaller settings.")
-    return Tuned(plan.final(best.values), best, tuple(outcomes), plan, dataset.name)
-
-
-def _search(search: Search, workers: int, verbose: bool) -> list[Outcome]:
-    from rich.console import Console
-
-    def run(hear: Callable[[list[Outcome]], None]) -> list[Outcome]:
-        return work_together(search, workers, hear) if workers > 1 else work(search, hear=hear)
-
-    with Display(Console(stderr=True, quiet=not verbose), search.trials) as display:
-        return run(display.hear)
+        return None
+    return Tuned(search.plan.final(best.values), best, tuple(outcomes), search.plan, search.dataset.name)
 
 
 def _assignment(key: str, value: Any) -> str:
-    from tangokg.config import to_toml
-
+    """``key=value`` as ``--set`` takes it; a tuple is a list of choices."""
     return to_toml({key: list(value) if isinstance(value, tuple) else value}).strip().replace(" = ", "=", 1)

@@ -13,7 +13,7 @@ from tangokg.tune.space import Choice, Plan
 
 
 def load_optuna() -> Any:
-    """The package, quiet; without it an error that says how to get it."""
+    """The package with its log turned down; an error that says how to install it if it is missing."""
     try:
         import optuna
     except ModuleNotFoundError as error:
@@ -28,7 +28,7 @@ def load_optuna() -> Any:
 
 
 def _tpe(plan: Plan, trial: int) -> Any:
-    """Trials that run count as bad ones, so that workers do not crowd; each trial has its own draw."""
+    """Running trials count as bad ones, so that workers try different regions; each trial has its own seed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # both options are called experimental
         seed = int(np.random.SeedSequence([plan.seed, trial]).generate_state(1)[0])

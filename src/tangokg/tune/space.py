@@ -28,7 +28,7 @@ class Choice:
     values: tuple[Any, ...]
 
     def clip(self, value: Any) -> Any:
-        """The value itself where it is one of ours, else our first."""
+        """The value itself if it is one of the choices, else the first of them."""
         return value if value in self.values else self.values[0]
 
 
@@ -42,7 +42,7 @@ class Range:
     whole: bool = False
 
     def clip(self, value: Any) -> Any:
-        """The nearest value that is ours."""
+        """The nearest value within the range."""
         return min(max(value, self.low), self.high)
 
 
@@ -114,12 +114,12 @@ class Plan:
 
     @property
     def size(self) -> int | None:
-        """How many points a grid has; None where they are not all to be visited."""
+        """The number of points of a grid; None if a sampler chooses among them."""
         return self.points if self.sampler == "grid" else None
 
     @property
     def points(self) -> int | None:
-        """How many points there are to try; None where there is no end to them."""
+        """The number of different points; None if it is infinite."""
         choices = [len(set(choice.values)) for choice in self.space.values() if isinstance(choice, Choice)]
         return prod(choices) if len(choices) == len(self.space) else None
 
@@ -132,14 +132,17 @@ class Plan:
 
     def config(self, values: Values) -> RunConfig:
         """The config of one point of the space."""
-        return _config({**self.fixed, **values}, self.scale_step, self.seed)
+        chosen = {"budget": NO_LIMIT, **self.fixed, **values}  # a trial may take the time that its epochs take
+        model, scale = chosen.pop("model", None), chosen.pop("scale", None)
+        if scale is not None:
+            chosen["step_time"] = scale * self.scale_step
+        return make_config(model, assignments=[to_toml({key: value}) for key, value in chosen.items()], seed=self.seed)
 
     def final(self, values: Values) -> RunConfig:
-        """The config of a point for training in earnest: until it converges, wherever there is a device."""
+        """The config of a point for the final training: until it converges, on any device."""
         config, usual = self.config(values), TrainSettings()
-        train = replace(config.train, epochs=usual.epochs, budget=usual.budget, patience=usual.patience)
-        train = replace(train, device=usual.device)
-        return replace(config, train=train)
+        names = ("epochs", "budget", "patience", "device")
+        return replace(config, train=replace(config.train, **{name: getattr(usual, name) for name in names}))
 
     def usual(self, dataset: Dataset) -> dict[str, Any]:
         """The point of the space nearest to what the model is without a search."""
@@ -151,23 +154,10 @@ class Plan:
         return {name: choice.clip(known[name]) for name, choice in self.space.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """What a study remembers of its plan, for JSON; where and how often it saves is nobody's concern."""
+        """The plan for JSON, as a study keeps it, without the device and how often it saves."""
         fixed = {key: value for key, value in self.fixed.items() if key not in ("device", "checkpoint_seconds")}
-        space = {name: _plain(choice) for name, choice in self.space.items()}
+        space = {name: list(c.values) if isinstance(c, Choice) else asdict(c) for name, c in self.space.items()}
         return {"preset": self.preset, "seed": self.seed, **fixed, **space}
-
-
-def _plain(choice: Choice | Range) -> Any:
-    return list(choice.values) if isinstance(choice, Choice) else asdict(choice)
-
-
-def _config(values: Values, scale_step: float, seed: int) -> RunConfig:
-    values = dict(values)
-    model, scale = values.pop("model", None), values.pop("scale", None)
-    if scale is not None:
-        values["step_time"] = scale * scale_step
-    values.setdefault("budget", NO_LIMIT)  # a trial may take the time that its epochs take
-    return make_config(model, assignments=[to_toml({key: value}) for key, value in values.items()], seed=seed)
 
 
 def make_plan(
@@ -177,31 +167,33 @@ def make_plan(
     if preset not in PRESETS:
         raise ConfigError(f"unknown preset {preset!r}.{offer(nearest(preset, PRESETS))} Known: {', '.join(PRESETS)}.")
     if not len(dataset.valid):
-        raise DataError(f"{dataset.name}: there is no validation part, and a search is judged by nothing else.")
+        raise DataError(f"{dataset.name}: tuning needs a validation part; this data set has none.")
     space, fixed = dict(PRESETS[preset].space), dict(PRESETS[preset].fixed)
     given = [("model", model)] if model is not None else []
     given += [_given(text) for text in assignments]
     for key, value in given:
         for other in ({"scale", "step_time"} - {key}) if key in ("scale", "step_time") else ():
-            space.pop(other, None)  # two names of one thing
+            space.pop(other, None)  # both set the same thing
             fixed.pop(other, None)
+        if isinstance(value, list) and not value:
+            raise ConfigError(f"--set {key}=[]: expected one value at least.")
         if isinstance(value, list):
-            if not value:
-                raise ConfigError(f"--set {key}=[]: expected one value at least.")
             space[key] = Choice(tuple(value))
             fixed.pop(key, None)
         else:
             fixed[key] = value
             space.pop(key, None)
     if not space:
-        raise ConfigError("every setting is fixed, so that nothing is left to search; give one a list: dim=[100, 200].")
+        raise ConfigError(
+            "every setting is fixed, so that nothing is left to search; give one of them a list: dim=[100, 200]."
+        )
     plan = Plan(preset, space, fixed, scale_step(dataset), seed)
     _check(plan)
     return plan
 
 
 def _given(text: str) -> tuple[str, Any]:
-    """``train.epochs=3`` -> epochs, 3; the table is checked, and then no longer needed."""
+    """``train.epochs=3`` -> epochs, 3; the table is checked and left out."""
     key, value = parse_assignment(text)
     table, name, part = split_key(key)
     if table == "train" and name not in {f.name for f in fields(TrainSettings)}:
@@ -210,7 +202,7 @@ def _given(text: str) -> tuple[str, Any]:
 
 
 def _check(plan: Plan) -> None:
-    """Every value by itself makes a config; a model without the settings of the space cannot be searched."""
+    """An error if a value does not make a config, or if a model does not have the settings of the space."""
     first = {name: next(_ends(choice)) for name, choice in plan.space.items()}
     for model in _ends(plan.space["model"]) if "model" in plan.space else (plan.fixed.get("model"),):
         name = make_config(model).model

@@ -1,11 +1,12 @@
-"""A study in one file that survives a kill and is shared by workers: Optuna's journal, and who holds which trial."""
+"""A study in one file that survives a kill and is shared by workers: Optuna's journal, and a lock for each trial."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ SCHEMA = 1
 NAME = "tango"  # of the one study in a file
 FIRST = b'{"op_code":'  # how a journal begins
 MOST_STARTS = 3  # a trial that was killed this often is given up
-DRAWS = 8  # tries to draw a point that no trial has had, before one is taken in a fixed order
+DRAWS = 8  # attempts to draw a new point, before one is taken in a fixed order
 STATES = {"WAITING": "waiting", "RUNNING": "under way", "COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}
 OVER = ("done", "pruned", "failed")  # states of trials that have ended
 
@@ -43,10 +44,19 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "values": dict(self.values)}
 
+    def to_row(self, names: Iterable[str]) -> dict[str, Any]:
+        """A row of a table in which each of the settings ``names`` has a column."""
+        values = {name: self.values.get(name, "") for name in names}
+        return (
+            {"trial": self.number, "state": self.state}
+            | values
+            | {"mrr": self.mrr, "epochs": self.epochs, "seconds": self.seconds}
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """A trial in the hands of this process until one of its endings is told, or the process dies."""
+    """A trial that this process holds until it ends the trial or dies."""
 
     number: int
     values: Mapping[str, Any]
@@ -61,36 +71,39 @@ class Claim:
         return self.folder / "state.safetensors"
 
     def report(self, progress: Progress) -> bool:
-        """Tell the best MRR up to this epoch; whether to give the trial up."""
+        """Record the best MRR up to this epoch; returns whether to give the trial up."""
         if progress.epoch not in self.known:
             self.trial.report(progress.best_mrr, progress.epoch)
         return bool(self.trial.should_prune())
 
     def let_go(self) -> None:
-        """Leave the trial to whoever comes next; this was no kill."""
+        """Leave the trial to the next worker; this does not count as a kill."""
         self.trial.set_user_attr("starts", self.starts - 1)
         self.lock.release()
 
     def done(self, progress: Progress) -> None:
-        self.trial.set_user_attr("seconds", round(progress.seconds, 1))
-        self._end("COMPLETE", progress.best_mrr)
+        """End the trial with its best MRR."""
+        self._end("COMPLETE", progress.best_mrr, seconds=round(progress.seconds, 1))
 
     def pruned(self, progress: Progress) -> None:
-        self.trial.set_user_attr("seconds", round(progress.seconds, 1))
-        self._end("PRUNED")
+        """End the trial because others are better."""
+        self._end("PRUNED", seconds=round(progress.seconds, 1))
 
     def failed(self, why: str) -> None:
-        self.trial.set_user_attr("note", why)
-        self._end("FAIL")
+        """End the trial with an error."""
+        self._end("FAIL", note=why)
 
     def repeats(self, number: int) -> None:
-        """Its point is that of another trial: a further one is drawn, and this one counts nowhere."""
-        self.trial.set_user_attr("as", number)
-        self._end("FAIL")
+        """End the trial because it has the point of another one; it does not count."""
+        self._end("FAIL", **{"as": number})
 
-    def _end(self, state: str, value: float | None = None) -> None:
+    def _end(self, state: str, value: float | None = None, **attributes: Any) -> None:
         optuna = load_optuna()
-        self.trial.study.sampler = optuna.samplers.RandomSampler()  # that of a grid would end a loop that is not there
+        for name, attribute in attributes.items():
+            self.trial.set_user_attr(name, attribute)
+        self.trial.study.sampler = (
+            optuna.samplers.RandomSampler()
+        )  # the one of a grid would stop optuna's own loop, which we do not use
         self.trial.study.tell(self.number, value, state=optuna.trial.TrialState[state])
         self.lock.release()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -126,7 +139,7 @@ class Study:
         mine = json.loads(json.dumps(mine))
         there = self._study.user_attrs.get("plan")
         if there is None:
-            if self.plan.sampler != "grid":  # what needs no search comes first: nothing worse is found
+            if self.plan.sampler != "grid":  # the usual settings come first, so that the result is never worse
                 self._study.enqueue_trial(self.plan.usual(dataset), skip_if_exists=True)
             self._study.set_user_attr("plan", mine)
         elif there.get("facts") != mine["facts"]:
@@ -142,7 +155,7 @@ class Study:
             )
 
     def claim(self, most: int) -> Claim | None:
-        """The next trial: one whose worker is gone, else a new one while there are fewer than ``most``."""
+        """The next trial: one whose worker has died, else a new one while there are fewer than ``most``."""
         with self._ask:
             trials = self._trials()
             self._clear(trials)
@@ -154,7 +167,7 @@ class Study:
             return self._new(len(trials))
 
     def _new(self, number: int) -> Claim | None:
-        """A trial with a point that no other has had: a sampler that learns may draw one twice."""
+        """A trial with a new point: a sampler that learns may draw the same one twice."""
         for fresh in range(number, number + DRAWS):
             self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, fresh)
             taken = self._take(self._study.ask().number)
@@ -167,7 +180,7 @@ class Study:
         return self._take(self._study.ask().number)
 
     def _take(self, number: int) -> Claim | None:
-        """Hold a trial that is under way, where nobody does; the values that it lacks are drawn."""
+        """Hold a trial that no other process holds; the values that it lacks are drawn."""
         lock = FileLock(self.folder / str(number) / "lock")
         if not lock.try_acquire():
             return None
@@ -187,7 +200,7 @@ class Study:
         return claim
 
     def _clear(self, trials: list[Any]) -> None:
-        """Delete what a worker left that was killed between a trial's end and its clearing up."""
+        """Delete the folders of trials whose worker was killed after their end, before it could delete them."""
         over = {str(frozen.number) for frozen in trials if frozen.state.is_finished()}
         for folder in self.folder.iterdir():
             if folder.name in over:
@@ -197,12 +210,12 @@ class Study:
         return list(self._study.get_trials(deepcopy=False))
 
     def outcomes(self) -> list[Outcome]:
-        """All trials that were begun, numbered in their order: draws that were repeats leave no gap."""
+        """All trials that were begun, numbered in order; repeated draws are left out."""
         return [_outcome(number, frozen) for number, frozen in enumerate(_counted(self._trials()))]
 
 
 def _counted(trials: list[Any]) -> list[Any]:
-    """Those that were begun, without those whose point another had."""
+    """Those that were begun, without repeats of a point."""
     return [frozen for frozen in trials if frozen.state.name != "WAITING" and "as" not in frozen.user_attrs]
 
 
@@ -244,28 +257,25 @@ def digest(dataset: Dataset) -> str:
 
 
 def _check_journal(path: Path) -> None:
-    """Nothing but a study is written to."""
+    """An error if the file is not a study."""
     if path.is_dir():
         raise RunError(f"--study {path}: expected the name of a file, found a folder.")
-    if not path.exists() or not path.stat().st_size:
-        return
-    with path.open("rb") as file:
-        if file.read(len(FIRST)) != FIRST:
-            raise _damaged(path, "it does not begin like one")
+    if path.exists():
+        with path.open("rb") as file:
+            first = file.read(len(FIRST))
+        if first not in (b"", FIRST):
+            raise _damaged(path, "it does not begin like a study")
 
 
 def _damaged(path: Path, why: object) -> RunError:
-    return RunError(f"{path}: damaged, or no study ({why}). Name another file with --study.")
+    return RunError(f"{path}: damaged, or not a study ({why}). Name another file with --study.")
 
 
 def _drop_torn_line(path: Path) -> None:
-    """Cut off a last line that its writer did not live to finish: the next one would be written behind it."""
-    if not path.exists():
-        return
-    content = path.read_bytes()
+    """Cut off a last line that is incomplete because its writer was killed."""
+    content = path.read_bytes() if path.exists() else b""
     if content and not content.endswith(b"\n"):
-        with path.open("r+b") as file:
-            file.truncate(content.rfind(b"\n") + 1)
+        os.truncate(path, content.rfind(b"\n") + 1)
 
 
 def _short(value: Any) -> str:

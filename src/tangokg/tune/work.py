@@ -17,17 +17,18 @@ import torch
 from tangokg.errors import TangoError, TrainingError
 from tangokg.quads.values import Dataset
 from tangokg.train import Interrupted, Progress, TrainSettings, choose_device, fit
+from tangokg.train.memory import keep_freed_memory
 from tangokg.train.signals import watching
 from tangokg.train.stopping import STOPPED
 from tangokg.tune.space import Plan
 from tangokg.tune.study import OVER, Claim, Outcome, Study
 
 POLL_SECONDS = 0.5
-Hear = Callable[[list[Outcome]], None]  # is told all trials whenever one of them has moved
+Hear = Callable[[list[Outcome]], None]  # receives all trials whenever one of them has changed
 
 
 class _Pruned(Exception):
-    """The trial under way is not worth its time."""
+    """The trial is given up."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
@@ -35,7 +36,7 @@ class _Pruned(Exception):
 
 @dataclass(frozen=True)
 class Search:
-    """Everything that a worker needs to know; frozen and plain, so that it travels to other processes."""
+    """Everything that a worker needs; it is sent to other processes."""
 
     dataset: Dataset
     plan: Plan
@@ -49,7 +50,7 @@ class Search:
 
 
 class Judge:
-    """Callbacks of the training loop: tell the study each epoch, give up what is behind, and keep time."""
+    """Callbacks of the training loop: report each epoch to the study, give up bad trials, and keep the time."""
 
     def __init__(self, claim: Claim, stop: Callable[[], bool], moved: Callable[[], None]) -> None:
         self.claim, self.stop, self.moved = claim, stop, moved
@@ -64,15 +65,15 @@ class Judge:
             raise _Pruned(progress)
 
     def asked(self, progress: Progress) -> str:
-        """Whether to stop with a checkpoint: the time is over."""
+        """Whether to stop with a checkpoint because the time is over."""
         self.stopped = self.stopped or self.stop()
         return STOPPED if self.stopped else ""
 
 
 def work(search: Search, stop: Callable[[], bool] | None = None, hear: Hear = lambda _: None) -> list[Outcome]:
-    """Run trials until there are as many as asked for, time is up, or ``stop`` says so; returns all of the study.
+    """Run trials until the study has enough, the time is over, or ``stop`` returns true; returns all of its trials.
 
-    The test part is taken away first: neither training nor choice can depend on it.
+    The test part is taken away first, so that neither training nor choice can depend on it.
     """
     dataset = replace(search.dataset, test=search.dataset.test.select(slice(0)), after=None)
     choose_device(search.plan.config(search.plan.usual(dataset)).train.device)  # an error now, not one for each trial
@@ -93,7 +94,7 @@ def work(search: Search, stop: Callable[[], bool] | None = None, hear: Hear = la
 
 
 def _run(dataset: Dataset, plan: Plan, claim: Claim, judge: Judge) -> None:
-    """One trial to one of its endings; one that was interrupted goes on from its checkpoint."""
+    """Train one trial; an interrupted one is resumed from its checkpoint."""
     try:
         _, progress = fit(
             dataset, plan.config(claim.values), claim.checkpoint, resume=True, reporter=judge, stop=judge.asked
@@ -111,11 +112,11 @@ def _run(dataset: Dataset, plan: Plan, claim: Claim, judge: Judge) -> None:
 
 
 def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> list[Outcome]:
-    """Several workers, each in a process of its own; an interruption is passed on, and waited for.
+    """Several workers, each in its own process; an interruption is passed on, and waited for.
 
-    What a worker leaves that was killed is taken up by the others; an error is raised where nobody was left to.
+    The trial of a killed worker is resumed by the others; it is an error if none of them is left.
     """
-    study = search.open()  # made, or refused, before anybody starts
+    study = search.open()  # made, or refused, before any worker starts
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     said: Any = context.SimpleQueue()
@@ -125,7 +126,7 @@ def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> 
         for process in processes:
             process.start()
         while any(process.is_alive() for process in processes):
-            everybody = sys.platform == "win32" and watch.received == signal.SIGINT  # hears Ctrl-C there
+            everybody = sys.platform == "win32" and watch.received == signal.SIGINT  # Windows sends Ctrl-C to all
             if watch.received and not everybody:
                 stop.set()
             hear(study.outcomes())
@@ -140,7 +141,7 @@ def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> 
         errors.append(said.get())
     killed = sum(process.exitcode not in (0, 2) for process in processes)
     if killed:
-        errors.append(f"{killed} of {workers} killed, perhaps for want of memory.")
+        errors.append(f"{killed} of {workers} killed, perhaps because memory ran out.")
     outcomes = study.outcomes()
     if errors and sum(outcome.state in OVER for outcome in outcomes) < search.trials:
         raise TrainingError(
@@ -151,10 +152,11 @@ def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> 
 
 
 def _worker(search: Search, threads: int, stop: Any, said: Any) -> None:
-    """The life of a process that :func:`work_together` started; it ends with its parent."""
+    """What a process of :func:`work_together` does; it ends with its parent."""
     if sys.platform != "win32":
         os.setpgrp()  # Ctrl-C is for the parent, which passes it on
     torch.set_num_threads(threads)
+    keep_freed_memory()
     parent = multiprocessing.parent_process()
     try:
         work(search, lambda: stop.is_set() or (parent is not None and not parent.is_alive()))

@@ -1,0 +1,138 @@
+"""How fast facts come from files into snapshots, and how much memory that takes, each way in a process of its own.
+
+The facts are drawn in the size and kind of tkgl-icews: a day has 1,500 of them, few entities and relations have most,
+one in nine held on the day before, and more than half held at some time before.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import torch
+
+from experiments.bench.form import alone, logger, make_result
+from tangokg.quads import read_events
+from tangokg.quads.values import Ids
+from tangokg.snapshots.timeline import build_timeline
+
+CPU = torch.device("cpu")
+FACTS_A_DAY = 1500
+NUM_ENTITIES = 87_856
+NUM_RELATIONS = 391
+HELD_THE_DAY_BEFORE = 0.11
+PARTS = {"train": 0.7, "valid": 0.85, "test": 1.0}  # up to which share of the facts
+
+
+def measure(
+    *,
+    facts: int = 15_000_000,
+    named_facts: int = 1_500_000,
+    folder: str = "",
+    seed: int = 0,
+    device: torch.device = CPU,
+) -> dict[str, Any]:
+    """Facts a second read from text and from Parquet, and read and built into snapshots, with peak memory.
+
+    ``facts`` have integer ids, as benchmark folders do; ``named_facts`` of them names and dates, as tables do. Files
+    are written below ``folder``, by default where temporary files go, and taken away again. The CPU does all the work.
+    """
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="tangokg-load-", dir=folder or None) as place:
+        logger.info("drawing facts")
+        files = write_files(Path(place), draw_facts(facts, seed), named_facts)
+        for form, (path, count) in files.items():
+            logger.info(form)
+            rows.append({"form": form, "facts": count} | _measure_file(path, count))
+    text, parquet = rows[:2]
+    figures = {
+        "seconds": text["seconds"],
+        "peak_bytes": text["peak_bytes"],
+        "text_facts_a_second": text["read_facts_a_second"],
+        "parquet_facts_a_second": parquet["read_facts_a_second"],
+    }
+    asked = {"facts": facts, "named_facts": named_facts, "seed": seed}
+    return make_result("load", asked, figures=figures, rows=rows, device=CPU)
+
+
+def _measure_file(path: Path, facts: int) -> dict[str, Any]:
+    """One row: reading alone, then, in another process, reading and building."""
+    read, read_peak = alone("experiments.bench.load:load", path=str(path), build=False)
+    whole, peak = alone("experiments.bench.load:load", path=str(path), build=True)
+    seconds = whole["read"] + whole["build"]
+    return {
+        "read_seconds": read["read"],
+        "read_facts_a_second": facts / read["read"],
+        "read_peak_bytes": read_peak,
+        "build_seconds": whole["build"],
+        "seconds": seconds,
+        "facts_a_second": facts / seconds,
+        "peak_bytes": peak,
+    }
+
+
+def load(path: str, build: bool) -> dict[str, float]:
+    """Seconds for the facts of a file or folder, and for their snapshots where asked."""
+    start = time.perf_counter()
+    facts = read_events(path)
+    seconds = {"read": time.perf_counter() - start}
+    if build:
+        build_timeline(facts)
+        seconds["build"] = time.perf_counter() - start - seconds["read"]
+    return seconds
+
+
+def draw_facts(facts: int, seed: int) -> tuple[Ids, Ids, Ids, Ids]:
+    """s, r, o and the day of each fact, in time order; the same seed draws the same facts."""
+    rng = np.random.default_rng(seed)
+
+    def draw(size: int, most: int, power: float) -> Ids:
+        """Ids below ``most``; the share of the first i is (i / most)^(1 / power)."""
+        return np.minimum((most * rng.random(size) ** power).astype(np.int64), most - 1)
+
+    kinds = max(1, facts)  # triples that may happen, of which few happen often
+    names = rng.permutation(NUM_ENTITIES)
+    s, o = names[draw(kinds, NUM_ENTITIES, 4)], names[draw(kinds, NUM_ENTITIES, 4)]
+    r = draw(kinds, NUM_RELATIONS, 4)
+    row = np.arange(facts)
+    again = (rng.random(facts) < HELD_THE_DAY_BEFORE) & (row >= FACTS_A_DAY)
+    source = row - FACTS_A_DAY * again
+    while (source != (further := source[source])).any():  # what is repeated may be a repeat itself
+        source = further
+    kind = draw(facts, kinds, 2.7)[source]
+    return s[kind], r[kind], o[kind], row // FACTS_A_DAY
+
+
+def write_files(place: Path, facts: tuple[Ids, Ids, Ids, Ids], named_facts: int) -> dict[str, tuple[Path, int]]:
+    """Form -> where it lies, and its number of facts: a benchmark folder and a Parquet file of ids, two of names."""
+    columns = ("subject", "relation", "object", "time")
+    ids = pa.table(dict(zip(columns, facts, strict=True)))
+    folder = place / "ids"
+    folder.mkdir()
+    plain = pa.csv.WriteOptions(include_header=False, delimiter="\t")
+    first = 0
+    for part, share in PARTS.items():
+        end = len(ids) if share == 1 else int(share * len(ids)) // FACTS_A_DAY * FACTS_A_DAY  # a day is in one part
+        pa.csv.write_csv(ids.slice(first, end - first), folder / f"{part}.txt", plain)
+        first = end
+    (folder / "stat.txt").write_text(f"{NUM_ENTITIES}\t{NUM_RELATIONS}\n")
+    pq.write_table(ids, place / "ids.parquet")
+    s, r, o, t = (column[:named_facts] for column in facts)
+    entities = np.array([f"Entity number {i}" for i in range(NUM_ENTITIES)])
+    relations = np.array([f"Relation number {i}" for i in range(NUM_RELATIONS)])
+    dates = np.datetime64("1995-01-01") + t
+    named = pa.table(dict(zip(columns, (entities[s], relations[r], entities[o], dates), strict=True)))
+    pa.csv.write_csv(named, place / "names.csv")
+    pq.write_table(named, place / "names.parquet")
+    return {
+        "text, ids": (folder, len(ids)),
+        "Parquet, ids": (place / "ids.parquet", len(ids)),
+        "text, names": (place / "names.csv", len(named)),
+        "Parquet, names": (place / "names.parquet", len(named)),
+    }

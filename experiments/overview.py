@@ -1,0 +1,266 @@
+"""The tables that bring results together: beside the paper's best, the default model, the configs, the searches."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from experiments.bench.shown import amount, markdown
+from experiments.experiment import CONFIGS, Experiment, experiments
+from experiments.published import best_printed, published, systems
+from experiments.show import NONE, number, paper_number, title
+from experiments.store import Result, Results, Value, at
+from experiments.tables import COLUMNS, FORMS, PART, RUN, SETS, best_decoder, row_of, tables
+from tangokg.config import read_toml
+from tangokg.rank.strata import STRATA
+
+STUDIES = Path(__file__).parent / "studies"
+DEFAULT = "flagship"  # the config of the default model
+AHEAD = ("1", "2", "4", "8")
+SEARCHED = ("step_time", "dropout", "learning_rate", "batch_windows", "static")
+
+
+def _mrr(value: Value | None, whose: str = "") -> str:
+    """A figure, and whose it is."""
+    return f"{number(value)}{f' ({whose})' if whose else ''}" if value else NONE
+
+
+def best_on_validation(results: Results, candidates: dict[str, str]) -> tuple[str, str]:
+    """Of experiments by row, the row and the name of the one with the best validation MRR."""
+    valid = {row: value.mean for row, name in candidates.items() if (value := results.mrr(name, "valid"))}
+    row = max(valid, key=lambda row: valid[row], default="")
+    return row, candidates.get(row, "")
+
+
+def best_in_paper_form(results: Results, data: str) -> tuple[str, str]:
+    """The better decoder by validation."""
+    decoders = ("tucker", "distmult")
+    return best_on_validation(results, {row_of(decoder): f"paper-{decoder}/{data}" for decoder in decoders})
+
+
+def show_beside_paper(results: Results, brief: bool = False) -> str:
+    """Each set: the paper's best, our runs, the best baseline by validation, counting, and the default model."""
+    rows = []
+    for data in (*SETS, PART):
+        model, name = best_in_paper_form(results, data)
+        if data == PART and not name:
+            continue
+        value = results.mrr(name)
+        seeds = f", {value.seeds} seeds" if value and value.seeds > 1 else ""
+        baselines = {e.row: e.name for e in experiments().values() if (e.form, e.data) == (RUN, data)}
+        rows_of_paper = published()["main"].rows
+        baseline, of_baseline = best_on_validation(results, {r: n for r, n in baselines.items() if r in rows_of_paper})
+        column = COLUMNS.get(data, data)
+        best, decoder = best_printed(column), best_decoder(column)
+        cells = {
+            "data set": title(column),
+            "best of the paper": NONE if best is None else f"{best:.2f}",
+            "as printed, our run": _mrr(results.mrr(f"printed-{decoder}/{data}"), row_of(decoder)),
+            "our best in paper form": _mrr(value, model + seeds),
+            "the same with IRDM": _mrr(results.mrr(name.replace("/", "-irdm/"))),
+            "best baseline, our runs": _mrr(results.mrr(of_baseline), baseline),
+            "counting": _mrr(results.mrr(f"baseline-recurrency/{data}")),
+            "`tango`": _mrr(results.mrr(f"{DEFAULT}/{data}")),
+        }
+        if brief:
+            del cells["the same with IRDM"], cells["`tango`"]
+        rows.append(cells)
+    return markdown(list(rows[0]), [list(cells.values()) for cells in rows])
+
+
+def show_departures(results: Results) -> str:
+    """What the paper form owes to its departures: test MRR without each of them, on the paper's own sets."""
+    rows = []
+    for data in SETS:
+        best, preset = best_printed(data), f"paper-{best_decoder(data)}"
+        names = [f"{preset}/{data}", f"{preset}-not-normalised/{data}", f"{preset}-window-0.001/{data}"]
+        if best is not None:
+            rows.append((data, f"{best:.2f}", *(_mrr(results.mrr(name)) for name in names)))
+    return markdown(("data set", "best of the paper", "paper form", "states of any length", "windows of 0.001"), rows)
+
+
+def show_forms(results: Results) -> str:
+    """TANGO in each of its forms: test MRR, time-aware."""
+    table, rows = tables()["main"], []
+    for data in SETS:
+        for row in ("TANGO-DistMult", "TANGO-TuckER"):
+            cells = {cell.form: cell.name for cell in table.of(row=row, column=data, metric="mrr")}
+            printed = paper_number(published()["main"].get(row, data, "mrr"))
+            rows.append((f"{data}, {row}", printed, *(_mrr(results.mrr(cells.get(form, ""))) for form in FORMS[:-1])))
+    return markdown(("", "paper", *FORMS[:-1]), rows)
+
+
+# The default model
+
+
+def _of_default(variant: str = "") -> list[Experiment]:
+    return [e for e in experiments().values() if (e.file, e.variant) == (DEFAULT, variant)]
+
+
+def show_default(results: Results) -> str:
+    """The default model beside counting, the paper's form and published systems."""
+    data = [e.data for e in _of_default()]
+    rows = [
+        ("`tango`", *(_plain_mrr(results.mrr(f"{DEFAULT}/{name}")) for name in data)),
+        ("`recurrency` (two numbers a relation)", *(_plain_mrr(results.mrr(f"recurrency/{name}")) for name in data)),
+        ("the paper form of TANGO", *(_plain_mrr(results.mrr(best_in_paper_form(results, name)[1])) for name in data)),
+    ]
+    for system in systems():
+        figures = (f"{system.mrr[name]:.1f}" if name in system.mrr else NONE for name in data)
+        rows.append((f"{system.name} ({system.note})", *figures))
+    return markdown(("", *data), rows)
+
+
+def _plain_mrr(value: Value | None) -> str:
+    return f"{value.mean:.2f}" if value else NONE
+
+
+def show_default_in_brief(results: Results) -> str:
+    """The same for the front page: the best of the published systems without look-ahead."""
+    rows = []
+    for experiment in _of_default():
+        data = experiment.data
+        clean = {system.name: system.mrr[data] for system in systems() if system.clean and data in system.mrr}
+        best = max(clean, key=lambda name: clean[name], default="")
+        names = (experiment.name, f"recurrency/{data}", best_in_paper_form(results, data)[1])
+        rows.append(
+            (data, *(_plain_mrr(results.mrr(name)) for name in names), f"{clean[best]:.1f} ({best})" if best else NONE)
+        )
+    return markdown(("data set", "`tango`", "`recurrency`", "paper form", "best published without look-ahead"), rows)
+
+
+def show_default_means(results: Results) -> str:
+    """The averaged shares of several seeds."""
+    means = {e.data: results.means[e.name] for e in _of_default() if e.name in results.means}
+    return markdown(("", *means), [("mean of the seeds", *(f"{_test(mean):.2f}" for mean in means.values()))])
+
+
+def _test(result: Result) -> float:
+    return float(result["test"]["time-aware"]["mrr"])
+
+
+def _detailed(results: Results) -> Iterator[tuple[str, str, str]]:
+    """Label, seeds and name of the default model, its variants and counting on each set."""
+    for experiment in (e for e in experiments().values() if e.file == DEFAULT):
+        label = f"{experiment.data}-{experiment.variant}" if experiment.variant else experiment.data
+        yield label, str(len(results.of(experiment.name))), experiment.name
+    for experiment in _of_default():
+        yield f"`recurrency`, {experiment.data}", NONE, f"recurrency/{experiment.data}"
+
+
+def show_default_strata(results: Results) -> str:
+    """By what was known of the answer, multi-step, and for entities that training never saw."""
+    paths = [("strata", "test", name, "mrr") for name in STRATA]
+    paths += [("protocols", name, "time-aware", "mrr") for name in ("multi-step", "inductive")]
+    rows = [
+        (label, seeds, *(_plain_mrr(results.value(name, *path)) for path in paths))
+        for label, seeds, name in _detailed(results)
+    ]
+    return markdown(("", "seeds", *STRATA, "multi-step", "questions with an entity that training never saw"), rows)
+
+
+def show_default_ahead(results: Results) -> str:
+    """Some steps ahead."""
+    rows = [
+        (label, *(_plain_mrr(results.value(name, "protocols", "horizon", step, "time-aware", "mrr")) for step in AHEAD))
+        for label, _, name in _detailed(results)
+    ]
+    return markdown(("", *AHEAD), rows)
+
+
+# The configs
+
+
+def show_configs(results: Results) -> str:
+    """Each file: what it is, the time and memory of a run, and its score."""
+    rows = []
+    for path in sorted(CONFIGS.glob("*.toml")):
+        every = [e for e in experiments().values() if e.file == path.stem]
+        usual = [e for e in every if not e.variant]
+        runs = [result for e in every for result in results.of(e.name)]
+        scores = ", ".join(f"{e.data} {_plain_mrr(value)}" for e in usual if (value := results.mrr(e.name)))
+        variants = len({e.variant for e in every} - {""})
+        about = read_toml(path)["about"] + (f"; {variants} variant{'s' * (variants > 1)}" if variants else "")
+        rows.append((f"`{path.name}`", about, _time(runs), _memory(runs), scores or NONE))
+    return markdown(("file", "what it is", "training time", "memory", "test MRR, time-aware"), rows, left=5)
+
+
+def _time(runs: list[Result]) -> str:
+    """The range on the device that most runs had."""
+    if not runs:
+        return NONE
+    device = Counter(str(result["device"]) for result in runs).most_common(1)[0][0]
+    seconds = [float(result["train_seconds"]) for result in runs if result["device"] == device]
+    least, most = (f"{round(bound):,}" for bound in (min(seconds), max(seconds)))
+    return f"{least} to {most} s, {device}" if least != most else f"{most} s, {device}"
+
+
+def _memory(runs: list[Result]) -> str:
+    known = [result["peak_bytes"] for result in runs if result.get("peak_bytes")]
+    return amount(max(known)) if known else NONE
+
+
+# The searches on the real sets
+
+
+def _trials(folder: str) -> dict[str, dict[str, Any]]:
+    """The studies of a folder by data set."""
+    paths = {data: STUDIES / folder / f"{data}.json" for data in sorted(SETS)}
+    return {data: json.loads(path.read_text(encoding="utf-8")) for data, path in paths.items() if path.exists()}
+
+
+def best_trial(study: dict[str, Any]) -> dict[str, Any]:
+    """The trial with the best validation MRR."""
+    measured = [trial for trial in study["trials"] if trial["mrr"] is not None and trial["state"] != "failed"]
+    return max(measured, key=lambda trial: float(trial["mrr"]))
+
+
+def _states(study: dict[str, Any], *names: str) -> list[str]:
+    states = [trial["state"] for trial in study["trials"]]
+    return [str(states.count(name)) for name in names]
+
+
+def show_first_searches(results: Results) -> str:
+    """What the searches found from which the configs were made."""
+    rows = []
+    for data, study in _trials("tune").items():
+        best = best_trial(study)
+        values = [json.dumps(best["values"][name]) for name in SEARCHED]
+        counts = _states(study, "done", "pruned", "failed", "under way")
+        rows.append((data, study["model"], *counts, f"{best['mrr']:.2f}", *values))
+    names = (f"`{name}`" for name in SEARCHED)
+    return markdown(("data set", "model", "done", "given up", "failed", "under way", "best MRR", *names), rows, left=2)
+
+
+def show_second_searches(results: Results) -> str:
+    """Searches in the form of the configs, beside the validation MRR of the configs."""
+    rows = []
+    for data, study in _trials("tune-pruned").items():
+        best, runs = best_trial(study), results.of(f"paper-{best_decoder(data)}/{data}")
+        config = fmean(at(result, "valid", "time-aware", "mrr") for result in runs)
+        values = [f"{best['values'][name]:g}" for name in SEARCHED[:-1]]
+        rows.append(
+            (data, *_states(study, "done", "pruned", "under way"), f"{config:.2f}", f"{best['mrr']:.2f}", *values)
+        )
+    names = (f"`{name}`" for name in SEARCHED[:-1])
+    return markdown(("data set", "done", "given up", "under way", "config", "best MRR", *names), rows)
+
+
+OVERVIEWS: dict[str, Callable[[Results], str]] = {
+    "beside paper": show_beside_paper,
+    "beside paper in brief": lambda results: show_beside_paper(results, brief=True),
+    "departures": show_departures,
+    "forms": show_forms,
+    "default model": show_default,
+    "default model in brief": show_default_in_brief,
+    "default model means": show_default_means,
+    "default model strata": show_default_strata,
+    "default model ahead": show_default_ahead,
+    "configs": show_configs,
+    "first searches": show_first_searches,
+    "second searches": show_second_searches,
+}

@@ -1,0 +1,57 @@
+"""Pages with generated tables: text by hand, and between two comments what the results render to.
+
+A block of a page begins with ``<!-- generated: NAME -->`` and ends with ``<!-- end -->``, on lines of their own or
+within a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from experiments.bench.page import blocks_of_speed
+from experiments.claims import CLAIMS, show_claim, show_gains
+from experiments.overview import OVERVIEWS
+from experiments.show import SPECIAL, show
+from experiments.store import Results
+from experiments.tables import tables
+from tangokg.errors import ConfigError, nearest, offer
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"(<!-- generated: ([^\n]+?) -->\n?).*?(<!-- end -->)", re.DOTALL)
+
+
+def pages() -> list[Path]:
+    """All pages that hold a generated block."""
+    places = [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted((ROOT / "experiments").glob("*/README.md")),
+    ]
+    return [path for path in places if BLOCK.search(path.read_text(encoding="utf-8"))]
+
+
+def blocks(results: Results) -> dict[str, Callable[[], str]]:
+    """Name of a block -> what makes its text."""
+    makers: dict[str, Callable[[Results], str]] = {name: partial(show, name) for name in (*tables(), *SPECIAL)}
+    makers |= OVERVIEWS | {"gains": show_gains} | {f"claim {name}": partial(show_claim, name) for name in CLAIMS}
+    return {name: partial(make, results) for name, make in makers.items()} | blocks_of_speed()
+
+
+def refresh(text: str, known: dict[str, Callable[[], str]]) -> str:
+    """A page with its blocks made anew."""
+
+    def fill(match: re.Match[str]) -> str:
+        end_of_line = "\n" if match[1].endswith("\n") else ""
+        return f"{match[1]}{make_block(match[2], known)}{end_of_line}{match[3]}"
+
+    return BLOCK.sub(fill, text)
+
+
+def make_block(name: str, known: dict[str, Callable[[], str]]) -> str:
+    """The text of a block; an unknown name is an error that offers the nearest."""
+    if name not in known:
+        raise ConfigError(f"unknown table {name!r}.{offer(nearest(name, known))} Known: {', '.join(known)}.")
+    return known[name]()

@@ -1,0 +1,279 @@
+"""Runs: each experiment and seed trained, measured and written to a file, one after the other or in a small pool."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from experiments.bench.form import peak_memory
+from experiments.experiment import Experiment, open_dataset
+from experiments.measure import APART, MEASURES, epoch_seconds, figures_of, measure_horizons, measure_strata, of_strata
+from experiments.store import MEAN, RESULTS, place_of, read_json, read_results, write_result
+from tangokg.errors import DataError, TangoError
+from tangokg.forecast import Forecaster, results
+from tangokg.models import Model
+from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.windows import Queries, Windows
+from tangokg.train import Interrupted, Progress, RunConfig, TrainSettings, build_model, choose_device, fit, resolve
+from tangokg.train.checkpoint import load_tensors, save_tensors
+from tangokg.train.memory import keep_freed_memory
+from tangokg.train.settings import NO_LIMIT
+from tangokg.train.stopping import STOPPED
+
+DONE, LEFT, FAILED = "done", "left", "failed"
+
+
+class OutOfTime(Exception):
+    """The budget is spent; what was trained and measured so far is kept."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: everything that another process needs to know of it."""
+
+    experiment: Experiment
+    seed: int
+    out: Path  # where its result goes, as PRESET/DATA-SEED.json
+    work: Path  # where its checkpoint is kept until it is done
+    device: str = "auto"
+    deadline: float = float("inf")  # of time.time()
+    assignments: tuple[str, ...] = ()  # settings on top of the config
+    commit: str = ""  # of the source, where that is known better than by asking git
+    valid: bool = False  # measure the validation part alone
+    horizons: bool = False  # measure the validation part up to eight steps ahead as well
+    weights: bool = False  # keep the weights, for the mean of several seeds
+    threads: int = 0  # of torch; 0: as it is
+    parent: int = 0  # the process that waits for the result, where that is another one
+
+    @property
+    def label(self) -> str:
+        return f"{self.experiment.name} seed {self.seed}"
+
+    @property
+    def config(self) -> RunConfig:
+        """No limit but the deadline of the whole, unless the config names one."""
+        config = self.experiment.config(self.seed, self.assignments)
+        device, budget = choose_device(self.device).type, config.train.budget or NO_LIMIT
+        return replace(config, train=replace(config.train, device=device, budget=budget))
+
+    @property
+    def result(self) -> Path:
+        return place_of(self.out, self.experiment, self.seed)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Named by its settings: a changed config starts again."""
+        settings = json.dumps(self.config.to_tables(), sort_keys=True)
+        digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
+        return self.work / self.experiment.preset / f"{self.experiment.data}-{self.seed}-{digest}.safetensors"
+
+    @property
+    def kept_weights(self) -> Path:
+        return self.checkpoint.with_suffix(".weights.safetensors")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its result is there; a checkpoint beside it says that something is still to be measured."""
+        weights = self.kept_weights.exists() or not self.weights
+        return self.result.exists() and not self.checkpoint.exists() and weights
+
+
+class Lines:
+    """Prints a line for each epoch."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None:
+        """Steps are not told."""
+
+    def epoch(self, progress: Progress, settings: TrainSettings) -> None:
+        row = progress.log[-1]
+        mrr = f", validation MRR {row['valid_mrr']:.2f}" if "valid_mrr" in row else ""
+        print(f"{self.label}: epoch {progress.epoch}{mrr}, {row['seconds']:.0f} s", flush=True)
+
+
+class Deadline:
+    """A callback of the training loop: it stops, with a checkpoint, when the time is over or nobody waits for it."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.reached = job, False
+
+    def __call__(self, progress: Progress) -> str:
+        orphaned = self.job.parent and os.getppid() != self.job.parent
+        self.reached = bool(orphaned) or time.time() > self.job.deadline
+        return STOPPED if self.reached else ""
+
+
+def make_run(job: Job) -> dict[str, Any]:
+    """Train and measure one run; its result is written after each protocol, so that a stop loses little.
+
+    Training goes on from a checkpoint; what an earlier call measured is kept.
+    """
+    if time.time() > job.deadline:
+        raise OutOfTime
+    dataset = open_dataset(job.experiment.data)
+    config, deadline = resolve(job.config, dataset), Deadline(job)
+    job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with peak_memory(choose_device(job.device)) as peak:
+            model, progress = fit(dataset, config, job.checkpoint, True, reporter=Lines(job.label), stop=deadline)
+    except Interrupted:
+        if deadline.reached:
+            raise OutOfTime from None
+        raise
+    if job.weights:
+        save_tensors(job.kept_weights, model.state_dict())
+    forecaster = Forecaster(model, dataset, config, progress)
+    result = {"preset": job.experiment.preset} | _measured_before(job, config)
+    for measured in _measure(job, forecaster, result):
+        result |= measured | {"peak_bytes": peak.bytes, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+        write_result(job.result, result | ({"commit": job.commit} if job.commit else {}))
+        if time.time() > job.deadline:
+            raise OutOfTime
+    job.checkpoint.unlink(missing_ok=True)
+    return result
+
+
+def _measured_before(job: Job, config: RunConfig) -> dict[str, Any]:
+    """What a call that was stopped has measured of the same run."""
+    if (
+        job.checkpoint.exists()
+        and job.result.exists()
+        and (before := read_json(job.result))["config"] == config.to_tables()
+    ):
+        return before
+    return {"protocols": {}}
+
+
+def _measure(job: Job, forecaster: Forecaster, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The parts of a result, one after the other; those that it has are left out."""
+    dataset, log = forecaster.dataset, forecaster.progress.log
+    if job.horizons and "valid_horizon" not in result:
+        yield {"valid_horizon": measure_horizons(forecaster, dataset.valid)}
+    if job.valid:
+        about = {"dataset": dataset.name, "seed": job.seed, "config": forecaster.config.to_tables(), "log": log}
+        valid = of_strata(forecaster, dataset.past, dataset.valid)
+        yield about | {"valid": figures_of(forecaster.evaluate(dataset.valid)), "strata": {"valid": valid}}
+        return
+    yield results(forecaster) | {"log": log, "epoch_seconds": epoch_seconds(log)}
+    for name in job.experiment.measure:
+        if name in APART and name not in result:
+            yield {name: MEASURES[name](forecaster)}
+        elif name not in APART and name not in result["protocols"]:
+            yield {"protocols": result["protocols"] | {name: MEASURES[name](forecaster)}}
+
+
+def attempt(job: Job) -> tuple[str, str]:
+    """Make a run; how it ended, and a line on it."""
+    if job.threads:
+        torch.set_num_threads(job.threads)
+    keep_freed_memory()
+    try:
+        return DONE, describe(job, make_run(job))
+    except OutOfTime:
+        return LEFT, "the time is over; the same command goes on"
+    except Interrupted:
+        if job.parent:  # who waits for this process got the signal too
+            return LEFT, "interrupted; the same command goes on"
+        raise
+    except TangoError as error:
+        return FAILED, str(error)
+    except Exception as error:  # one run that goes wrong is not the end of the others
+        traceback.print_exc()
+        return FAILED, f"{type(error).__name__}: {error}"
+
+
+def run_all(jobs: Iterable[Job], workers: int) -> dict[str, list[Job]]:
+    """Make all runs, ``workers`` at a time, each in a process of its own; the jobs by how they ended."""
+    ended: dict[str, list[Job]] = {DONE: [], LEFT: [], FAILED: []}
+
+    def report(job: Job, how: str, line: str) -> None:
+        ended[how].append(job)
+        print(f"{job.label}: {how}: {line}", flush=True)
+
+    if workers == 1:
+        for job in jobs:
+            report(job, *attempt(job))
+        return ended
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    jobs = [replace(job, threads=threads, parent=os.getpid()) for job in jobs]
+    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = {pool.submit(attempt, job): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                killed = future.exception()  # most often for memory; it ends the pool
+                outcome = (FAILED, f"{killed} Use fewer --workers.") if killed else future.result()
+                report(futures[future], *outcome)
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)  # the processes got the signal too, and keep checkpoints
+            raise
+    return ended
+
+
+def describe(job: Job, result: dict[str, Any]) -> str:
+    """A result in a line, beside what is stored of its experiment."""
+    parts = [part for part in ("valid", "test") if part in result]
+    line = ", ".join(f"{part} MRR {result[part]['time-aware']['mrr']:.2f}" for part in parts)
+    if job.valid or job.assignments or job.out.resolve() == RESULTS.resolve():
+        return line
+    try:
+        stored = read_results(name=job.experiment.name).mrr(job.experiment.name)
+    except DataError:  # made with an earlier config
+        stored = None
+    if stored is None:
+        return f"{line}; nothing is stored to compare it with"
+    apart = round(result["test"]["time-aware"]["mrr"] - stored.mean, 2) + 0.0  # no -0.00
+    if stored.spread is None:
+        return f"{line}; stored {stored.mean:.2f} (1 seed): {apart:+.2f}"
+    verdict = "within" if abs(apart) <= 2 * stored.spread else "beyond"
+    around = f"{stored.mean:.2f} ± {stored.spread:.2f} ({stored.seeds} seeds)"
+    return f"{line}; stored {around}: {apart:+.2f}, {verdict} two standard deviations"
+
+
+class Mean(Model):
+    """Several trained models: the logarithm of the mean of their shares."""
+
+    def __init__(self, members: list[Model]) -> None:
+        super().__init__()
+        self.members = members
+        self.module_list = torch.nn.ModuleList(members)  # which knows their weights and devices
+
+    def encode(self, timeline: Timeline, windows: Windows) -> list[Any]:
+        return [member.encode(timeline, windows) for member in self.members]
+
+    def score(self, encoded: list[Any], queries: Queries) -> torch.Tensor:
+        of_each = zip(self.members, encoded, strict=True)
+        shares = [member.probabilities(member.score(states, queries)) for member, states in of_each]
+        return torch.stack(shares).mean(0).log()
+
+
+def measure_mean(jobs: list[Job]) -> Path:
+    """Measure the mean of the trained seeds of an experiment."""
+    first = jobs[0]
+    dataset = open_dataset(first.experiment.data)
+    members = []
+    for job in jobs:
+        model = build_model(resolve(job.config, dataset), build_timeline(dataset.train))
+        model.load_state_dict(load_tensors(job.kept_weights)[0])
+        members.append(model.to(choose_device(job.device)))
+    mean = Forecaster(Mean(members), dataset, resolve(first.config, dataset), Progress())
+    parts = {"valid": dataset.valid, "test": dataset.test}
+    result: dict[str, Any] = {"preset": first.experiment.preset, "dataset": dataset.name}
+    result |= {"seeds": [job.seed for job in jobs], "strata": measure_strata(mean)}
+    result |= {name: figures_of(mean.evaluate(part)) for name, part in parts.items()}
+    path = place_of(first.out, first.experiment, MEAN)
+    write_result(path, result | {"commit": first.commit or None})
+    return path

@@ -1,0 +1,74 @@
+"""``tango serve``: questions to a run, and new facts for it, over HTTP and on a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tangokg.cli.options import Device, Run, parse_device
+from tangokg.cli.output import Output
+from tangokg.errors import ConfigError
+
+HOST, PORT = "127.0.0.1", 8765
+
+Host = Annotated[str, typer.Option(help="Address to listen on; others than this machine's own need a token.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")]
+TokenFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Tokens, one a line: read TOKEN or write TOKEN.", show_default=False)
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A host name of the service, as a proxy passes it on. Can be repeated."),
+]
+Proxy = Annotated[str, typer.Option(metavar="ADDRESS", help="A reverse proxy whose X-Forwarded headers are believed.")]
+JournalFile = Annotated[
+    Path | None,
+    typer.Option("--journal", metavar="FILE", help="Where new facts are kept; else in the run folder."),
+]
+Late = Annotated[float, typer.Option(min=0, help="Take facts up to so many steps before the last one.")]
+Ahead = Annotated[float, typer.Option(min=0, help="Take facts up to so many steps after the last one.")]
+Rate = Annotated[str, typer.Option(metavar="N/TIME", help="Requests of one address, such as 600/minute.")]
+InFlight = Annotated[int, typer.Option(min=1, help="Requests answered at once; more are told to come again.")]
+Compact = Annotated[bool, typer.Option("--compact", help="Write the journal's facts into the run folder, and end.")]
+
+
+def serve(
+    ctx: typer.Context,
+    run: Run,
+    host: Host = HOST,
+    port: Port = PORT,
+    token_file: TokenFile = None,
+    allow_host: AllowHost = None,
+    proxy: Proxy = "",
+    journal: JournalFile = None,
+    late: Late = 30.0,
+    ahead: Ahead = 3650.0,
+    rate: Rate = "6000/minute",
+    in_flight: InFlight = 64,
+    compact: Compact = False,
+    device: Device = None,
+) -> None:
+    """Answer questions and take new facts over HTTP, with a page for people."""
+    output: Output = ctx.obj
+    place = parse_device(device)
+    try:
+        from tangokg.serve.compacting import compact as fold
+        from tangokg.serve.running import journal_of
+        from tangokg.serve.running import serve as start
+        from tangokg.serve.settings import ServeSettings, read_tokens
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"`tango serve` needs the extra 'serve' ({error.name} is missing): pip install 'tangokg[serve]'."
+        ) from None
+    from tangokg import __version__
+
+    if compact:
+        position = fold(run, journal_of(run, journal))
+        output.say(f"{run} holds the facts of the journal up to position {position}.")
+        return
+    other: dict[str, Any] = {"late": late, "ahead": ahead, "rate": rate, "in_flight": in_flight, "version": __version__}
+    tokens, hosts = read_tokens(token_file), tuple(allow_host or ())
+    settings = ServeSettings(host=host, port=port, tokens=tokens, hosts=hosts, proxy=proxy, **other)
+    start(run, settings, journal, place, lambda url: output.say(f"Serving {run} at {url} - stop with Ctrl-C."))

@@ -1,0 +1,31 @@
+"""``tango show``: what a run is."""
+
+from __future__ import annotations
+
+import typer
+
+from tangokg.cli.options import Json, Run
+from tangokg.cli.output import Output
+from tangokg.cli.tables import FIGURES, figures, make_table, plain
+
+
+def show(ctx: typer.Context, run: Run, as_json: Json = False) -> None:
+    """Say what a run is: its settings, its data, its figures, and how its training ended."""
+    output: Output = ctx.obj
+    from tangokg.report import describe
+    from tangokg.report.runs import SUM
+
+    found = describe(run)
+    if as_json:
+        output.json(found)
+        return
+    rows = [
+        [subject if place == 0 else "", key, f"{value[:16]}…" if key.startswith(SUM) else plain(value)]
+        for subject in ("run", "data", "settings", "training")
+        for place, (key, value) in enumerate(found[subject].items())
+    ]
+    output.show(make_table(str(run), ("", "", ""), rows, left=3))
+    if found["metrics"]:
+        figure_rows = [[part, *figures(values), f"{n:,}"] for part, (values, n) in found["metrics"].items()]
+        output.show("")
+        output.show(make_table("time-aware, in per cent", ("part", *FIGURES, "queries"), figure_rows))

@@ -1,0 +1,32 @@
+"""A counter beside a trained run: what the model adds to counting how often a fact was seen before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tangokg.forecast.forecaster import Forecaster
+from tangokg.snapshots.timeline import build_timeline
+from tangokg.train import build_model, make_config
+
+COUNTERS = ("copy-last", "frequency", "recurrence")
+BESIDE = "frequency"
+
+
+def make_counter(forecaster: Forecaster, name: str = BESIDE) -> Forecaster:
+    """A counter that knows the same facts."""
+    config = make_config(name)
+    return Forecaster(build_model(config, build_timeline(forecaster.dataset.past)), forecaster.dataset, config)
+
+
+def counter_beside(forecaster: Forecaster) -> Forecaster | None:
+    """``frequency``, unless the run is a counter itself."""
+    return None if forecaster.config.model in COUNTERS else make_counter(forecaster)
+
+
+def counted_parts(forecaster: Forecaster) -> dict[str, Any]:
+    """Metrics of the counter on the validation and the test part, as a run keeps its own; nothing for a counter."""
+    counter, dataset = counter_beside(forecaster), forecaster.dataset
+    if counter is None:
+        return {}
+    parts = {"valid": dataset.valid, "test": dataset.test}
+    return {BESIDE: {name: counter.evaluate(part).to_dict() for name, part in parts.items() if len(part)}}

@@ -1,0 +1,116 @@
+"""The best partners of a query looked at again, and compared with one another (docs/maths.md, row M51)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, scaled_dot_product_attention
+
+from tangokg.history.activity import activity_of
+from tangokg.history.partners import Partners
+from tangokg.history.statistics import NUM_STATISTICS
+from tangokg.masks import dropout
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    width: int = 128  # of the scorer
+    rank: int = 64  # of the vector that a pair's events add up to
+    stream: int = 10  # last events of a pair that are looked at one by one
+    best: int = 64  # partners of a query that are looked at again
+    compete: bool = True  # whether these are compared with one another
+    dropout: float = 0.25
+    activity: bool = True  # whether it knows how active subject and object were
+    runs: bool = False  # whether it knows since when facts last, and what began since
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPairs:
+    """Each query with each partner of its subject, grouped by query."""
+
+    query: Tensor  # (P,)
+    o: Tensor  # (P,)
+    value: Tensor  # (P,) log-intensity
+    state: Tensor  # (P, H)
+    begin: Tensor  # (B,) where the pairs of each query begin
+
+
+def draw_table(generator: torch.Generator, *shape: int, std: float) -> nn.Parameter:
+    """Weights drawn from a normal distribution."""
+    return nn.Parameter(torch.empty(shape).normal_(0.0, std, generator=generator))
+
+
+def best_of(value: Tensor, row: Tensor, begin: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """The ``size`` largest values of each row: their places (B, size), and which of these are meant."""
+    order = torch.argsort(row * 2**33 - in_order(value), stable=True)
+    end = torch.cat([begin[1:], begin.new_tensor([len(value)])])
+    place = begin[:, None] + torch.arange(size, device=value.device)  # (B, size)
+    there = place < end[:, None]
+    return (order[torch.where(there, place, 0)] if len(value) else place), there
+
+
+def in_order(value: Tensor) -> Tensor:
+    """Whole numbers within 2**31 of 0, in the order of ``value`` as float32: its bits, reversed below 0."""
+    bits = value.float().view(torch.int32).long()
+    return torch.where(bits < 0, -(bits + 2**31), bits)
+
+
+class SecondLook(nn.Module):
+    r"""The best partners of a query again, with a second layer, and compared with one another.
+
+    .. math::
+        y' = y + \mathrm{gelu}(\mathrm{LN}(M y + U a_{o r})), \qquad
+        D(o) = K(o) + w \cdot y'_o + w' \cdot \mathrm{gelu}(\mathrm{attention}(y'_o; y'_1, \dots, y'_C))
+
+    with the activity of o in the role that the query asks about.
+    """
+
+    HEADS = 4
+
+    def __init__(self, settings: PairSettings, generator: torch.Generator) -> None:
+        super().__init__()
+        width = settings.width
+        self.settings = settings
+        self.hidden = draw_table(generator, width, width, std=width**-0.5)
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.out = draw_table(generator, width, std=0.01)
+        self.project = draw_table(generator, width, 3 * width, std=width**-0.5)
+        self.compared = nn.Parameter(torch.zeros(width))
+        if settings.activity:
+            self.uses = draw_table(generator, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)
+
+    def forward(
+        self, pairs: ScoredPairs, partners: Partners, gap: float, generator: torch.Generator | None
+    ) -> ScoredPairs:
+        """The same pairs, value and state of the best of each query changed."""
+        if not len(pairs.value):
+            return pairs
+        best, meant = best_of(pairs.value.detach(), pairs.query, pairs.begin, self.settings.best)  # (B, C)
+        place = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0])  # (Q,)
+        y = pairs.state.index_select(0, place)
+        x = y @ self.hidden
+        if self.settings.activity:
+            queries, query = partners.queries, pairs.query.index_select(0, place)
+            window, r = queries.window.index_select(0, query), queries.r.index_select(0, query)
+            o = pairs.o.index_select(0, place)
+            x = x + activity_of(partners, gap, x.dtype).events_with(window, o, partners.inverse(r)) @ self.uses
+        y = y + dropout(gelu(self.norms[0](x)), self.settings.dropout, generator)
+        change = y @ self.out
+        if self.settings.compete:
+            change = change + self.compare(y, meant)
+        value, state = pairs.value.index_add(0, place, change), pairs.state.index_copy(0, place, y)
+        return ScoredPairs(pairs.query, pairs.o, value, state, pairs.begin)
+
+    def compare(self, y: Tensor, meant: Tensor) -> Tensor:
+        """(Q,) from the attention of each candidate to the others of its query; ``meant`` (B, C) is where y stands."""
+        return gelu(self.attend(self.norms[1](y) @ self.project, meant)) @ self.compared
+
+    def attend(self, x: Tensor, meant: Tensor) -> Tensor:
+        at = meant.flatten().nonzero()[:, 0]
+        x = x.new_zeros(meant.numel(), x.shape[1]).index_copy(0, at, x).view(*meant.shape, 3, self.HEADS, -1)
+        q, k, v = x.permute(2, 0, 3, 1, 4).unbind()  # (B, heads, C, ..) each
+        mask = meant[:, None, None] | ~meant.any(1)[:, None, None, None]  # a query may have no candidate
+        mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2).flatten(0, 1)
+        return mixed.index_select(0, at)

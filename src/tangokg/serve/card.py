@@ -1,0 +1,60 @@
+"""What the served run is: data, figures, how far ahead they hold, and a question to begin with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tangokg.forecast.questions import place
+from tangokg.serve.state import State
+
+
+def card(state: State) -> dict[str, Any]:
+    """The part of the model card that follows from the state."""
+    index, last = state.index, state.last
+    return {
+        "name": state.forecaster.dataset.name,
+        "model": state.forecaster.config.model,
+        "data": {
+            "facts": int(index.counts.sum()),
+            "entities": index.vocab.num_entities,
+            "relations": index.vocab.num_relations,
+            "first": state.tell(float(index.usual.t.min())),
+            "last": state.tell(last),
+            "unit": state.clock.unit,
+        },
+        "trusted_until": state.tell(state.trusted),
+        "example": example(state),
+        "chances": True,
+        "position": state.position,
+        "now": state.tell(last),
+        "next": state.tell(place(index, None)),
+    }
+
+
+def example(state: State) -> dict[str, Any]:
+    """The subject and relation with most facts lately, among those with several objects where there are such."""
+    index = state.index
+    times = np.flatnonzero(index.t <= state.last)
+    window = index.window(times[-max(len(times) // 10, 1) :])
+    forward = (window.r < index.vocab.num_relations).numpy()
+    s, r, o = (column.numpy()[forward] for column in (window.s, window.r, window.o))
+    pair, of, count = np.unique(np.stack([s, r]), axis=1, return_inverse=True, return_counts=True)
+    objects = np.unique(np.stack([of.reshape(-1), o]), axis=1)[0]
+    several = np.bincount(objects, minlength=pair.shape[1]) > 2
+    best = int(np.argmax(np.where(several, count, 0) if several.any() else count))
+    names = index.vocab.entities[pair[0, best]], index.vocab.relations[pair[1, best]]
+    return {"subject": names[0], "relation": names[1], "at": state.tell(place(index, None))}
+
+
+def figures(run: Path) -> dict[str, dict[str, float]]:
+    """Time-aware figures in per cent of the parts that the run was measured on; nothing where it was not."""
+    try:
+        stored = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+        parts = {part: stored[part]["time-aware"] for part in ("valid", "test") if part in stored}
+        return {part: {name: float(value) for name, value in own.items()} for part, own in parts.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,59 @@
+"""The journal and the facts of its run folder: where a start goes on, and folding the one into the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tangokg.errors import DataError, RunError
+from tangokg.forecast import load
+from tangokg.serve.checking import make_facts
+from tangokg.serve.journal import Journal
+from tangokg.serve.state import State
+from tangokg.train import RunFolder
+from tangokg.train.locks import owning
+
+FILE = "journal.sqlite"
+ID, POSITION = b"journal", b"position"  # in the metadata of history.parquet, which is written whole with its facts
+
+
+def folded(run: Path, journal: Journal) -> int:
+    """The position up to which the facts of a run folder hold the journal: 0 where they hold none of it."""
+    try:
+        metadata = pq.read_schema(run / "history.parquet").metadata or {}
+    except (OSError, pa.ArrowException):
+        return 0
+    return int(metadata.get(POSITION, b"0")) if metadata.get(ID) == journal.id.encode() else 0
+
+
+def replay(state: State, journal: Journal, run: Path) -> State:
+    """The state with all posts that the run folder does not hold; to meet a fact again changes nothing."""
+    facts = list(journal.facts_after(folded(run, journal)))
+    if not facts:
+        return replace(state, position=journal.last)
+    try:
+        return state.with_facts(make_facts(state, facts), journal.last)[0]
+    except DataError as error:
+        raise RunError(f"{journal.path}: the journal does not fit this run ({error}).") from None
+
+
+def compact(run: Path, path: Path, device: str = "cpu") -> int:
+    """Write the facts of the journal into the run folder; returns the position that it now holds.
+
+    The position is stored in the file of the facts, which is replaced whole: whenever this is stopped, the next start
+    finds the facts of the folder and those of the journal that it lacks. The journal stays, for the track record.
+    """
+    RunFolder(run).config()  # an error for what is no run, before anything is made beside it
+    with owning(run):
+        journal = Journal(path)
+        try:
+            state = replay(State.of(load(run, device)), journal, run)
+            if state.position > folded(run, journal):
+                note = {ID: journal.id.encode(), POSITION: str(state.position).encode()}
+                RunFolder(run).keep_facts(state.forecaster.dataset, note)
+        finally:
+            journal.close()
+    return state.position

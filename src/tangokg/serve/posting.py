@@ -1,0 +1,111 @@
+"""New facts: checked whole, scored by what was known before, on disk, and only then known and answered."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from tangokg.errors import TangoError
+from tangokg.quads.values import Quadruples
+from tangokg.serve import scoring
+from tangokg.serve.checking import make_facts
+from tangokg.serve.failures import Refused
+from tangokg.serve.hub import Hub
+from tangokg.serve.journal import Journal, Post
+from tangokg.serve.metrics import Gauges
+from tangokg.serve.names import Names
+from tangokg.serve.schemas import Fact
+from tangokg.serve.scoring import Scored
+from tangokg.serve.settings import ServeSettings
+from tangokg.serve.state import State
+
+SURPRISES = 20  # least expected facts in the answer to a post
+RARE = 0.01  # chance below which a posted fact is told to listeners as a surprise
+
+
+class Posting:
+    """Takes posts one after the other, on the thread of the model."""
+
+    def __init__(self, settings: ServeSettings, journal: Journal, names: Names, hub: Hub, gauges: Gauges) -> None:
+        self.settings, self.journal, self.names, self.hub, self.gauges = settings, journal, names, hub, gauges
+
+    def take(self, state: State, facts: Sequence[Fact], key: str | None) -> tuple[State, dict[str, Any]]:
+        """The state after a post, and its answer; with a key that was used before, the answer of that time."""
+        digest = sha256(json.dumps([list(f.model_dump().values()) for f in facts]).encode()).hexdigest()
+        if key is not None and (earlier := self.journal.find(key)):
+            if earlier[0] != digest:
+                raise Refused(409, "this Idempotency-Key was used for other facts.", "Use a new key for each post.")
+            return state, earlier[1]
+        with self.gauges.posting.time():
+            made = make_facts(state, facts, self.settings.late, self.settings.ahead)
+            position = state.position + 1
+            grown, new = state.with_facts(made, position)
+            scored = _score(state, new)
+            told = _told(grown, new, scored)
+            answer = {
+                "position": position,
+                "added": len(new),
+                "known": len(facts) - len(new),
+                "surprise": sorted(told, key=lambda one: (one["chance"], -one["rank"]))[:SURPRISES],
+            }
+            posted_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            post = Post(facts, digest, posted_at, answer, key, _rows(new, told, scored), scored.bins)
+            try:
+                self.journal.append(post)
+            except sqlite3.Error:
+                raise Refused(503, "the journal cannot be written, so nothing was taken.", "Try again.") from None
+        self._spread(grown, new, scored, answer, posted_at)
+        return grown, answer
+
+    def _spread(self, grown: State, new: Quadruples, scored: Scored, answer: dict[str, Any], posted_at: str) -> None:
+        """Tell those who keep figures, names or streams."""
+        vocab = new.vocab
+        counts = Counter([("entity", vocab.entities[i]) for column in (new.s, new.o) for i in column.tolist()])
+        counts.update(("relation", vocab.relations[i]) for i in new.r.tolist())
+        self.names.grow(grown.index.vocab, [(*name, number) for name, number in counts.items()])
+        self.gauges.position.set(grown.position)
+        self.gauges.added.inc(len(new))
+        for rank in scored.rank:
+            self.gauges.rank.observe(rank)
+        for _, said, happened, _ in scored.bins:
+            self.gauges.said.inc(said)
+            self.gauges.happened.inc(happened)
+        rare = [one for one in answer["surprise"] if one["chance"] < RARE]
+        told = [{"type": "surprise", "position": grown.position, **one, "posted_at": posted_at} for one in rare]
+        self.hub.publish([{"type": "facts", "position": grown.position, "added": len(new)}, *told])
+
+
+def _score(state: State, new: Quadruples) -> Scored:
+    try:
+        return scoring.score(state, new)
+    except TangoError:  # such as scores that are no numbers, so far ahead: the facts are true all the same
+        return scoring.NOTHING
+
+
+def _told(state: State, new: Quadruples, scored: Scored) -> list[dict[str, Any]]:
+    """Each scored fact by name."""
+    vocab = new.vocab
+    return [
+        {
+            "subject": vocab.entities[new.s[row]],
+            "relation": vocab.relations[new.r[row]],
+            "object": vocab.entities[new.o[row]],
+            "at": state.tell(float(new.t[row])),
+            "rank": rank,
+            "chance": chance,
+        }
+        for row, rank, chance in zip(scored.rows.tolist(), scored.rank, scored.chance, strict=True)
+    ]
+
+
+def _rows(new: Quadruples, told: list[dict[str, Any]], scored: Scored) -> list[tuple[Any, ...]]:
+    steps = new.t[scored.rows].astype(float).tolist()
+    return [
+        (one["subject"], one["relation"], one["object"], step, one["rank"], back, one["chance"])
+        for one, step, back in zip(told, steps, scored.rank_of_subject, strict=True)
+    ]

@@ -1,0 +1,61 @@
+"""The track record: what was said of posted facts, counted from the journal."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+Tell = Callable[[float], str | int | float]  # a step -> a time as people write it
+
+RANKS = "SELECT rank AS x FROM scores UNION ALL SELECT rank_of_subject FROM scores"
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection of its own, beside the one that writes."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA query_only=ON")
+        yield db
+
+
+def record(path: Path, tell: Tell) -> dict[str, Any]:
+    """Figures over all posted facts whose names were known, in per cent; each fact is asked for both ways."""
+    with _reading(path) as db:
+        (batches,) = db.execute("SELECT count(*) FROM posts").fetchone()
+        count, mrr, first, ten = db.execute(
+            f"SELECT count(*), avg(1 / x), avg(x <= 1), avg(x <= 10) FROM ({RANKS})"
+        ).fetchone()
+        bins = db.execute(
+            "SELECT sum(said) / sum(count), sum(happened) / sum(count), sum(count) FROM reliability "
+            "GROUP BY bin ORDER BY bin"
+        ).fetchall()
+        over_time = db.execute(
+            "SELECT step, 50 * avg(1 / rank + 1 / rank_of_subject), 2 * count(*) FROM scores "
+            "GROUP BY step ORDER BY step"
+        ).fetchall()
+    percent = [None if x is None else 100 * x for x in (mrr, first, ten)]
+    return {
+        "batches": batches,
+        "questions": count,
+        "mrr": percent[0],
+        "hits@1": percent[1],
+        "hits@10": percent[2],
+        "reliability": [{"said": said, "happened": happened, "count": n} for said, happened, n in bins],
+        "over_time": [{"at": tell(step), "mrr": mrr, "count": n} for step, mrr, n in over_time],
+    }
+
+
+def surprises(path: Path, tell: Tell, limit: int) -> list[dict[str, Any]]:
+    """The posted facts that were least expected."""
+    columns = ("subject", "relation", "object", "step", "rank", "chance", "posted_at")
+    with _reading(path) as db:
+        rows = db.execute(
+            f"SELECT {', '.join(columns)} FROM scores JOIN posts USING (position) "
+            "ORDER BY chance, rank DESC, position DESC LIMIT ?",
+            (limit,),
+        ).fetchall()
+    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    return [{"at" if k == "step" else k: tell(v) if k == "step" else v for k, v in one.items()} for one in found]

@@ -1,0 +1,88 @@
+"""Serving a run folder until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from tangokg.errors import ConfigError
+from tangokg.forecast import load
+from tangokg.serve.app import create_app
+from tangokg.serve.compacting import FILE
+from tangokg.serve.service import Service
+from tangokg.serve.settings import ServeSettings
+from tangokg.train import RunFolder
+from tangokg.train.locks import owning
+
+CONNECTIONS = 1000  # at once, listeners included
+
+
+def journal_of(run: Path, journal: Path | None) -> Path:
+    """Where the journal of a run is kept."""
+    return run / FILE if journal is None else journal
+
+
+def serve(
+    run: Path,
+    settings: ServeSettings,
+    journal: Path | None = None,
+    device: str = "auto",
+    tell: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Answer until the process is told to stop (Ctrl-C, SIGTERM); the run folder is ours until then.
+
+    ``tell`` is given the address when all is loaded.
+    """
+    RunFolder(run).config()  # an error for what is no run, before a lock is made beside it
+    with owning(run), _bound(settings) as listener:
+        service = Service(load(run, device), settings, run, journal_of(run, journal))
+        logging.getLogger("tangokg").setLevel(logging.ERROR)  # warnings go to those who ask
+        config = uvicorn.Config(
+            create_app(service),
+            workers=1,
+            log_level="warning",
+            server_header=False,
+            proxy_headers=bool(settings.proxy),
+            forwarded_allow_ips=settings.proxy or None,
+            timeout_graceful_shutdown=5,
+            limit_concurrency=CONNECTIONS,
+        )
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        tell(f"http://{host}:{listener.getsockname()[1]}/")
+        with suppress(KeyboardInterrupt):  # Ctrl-C is how it is stopped; raised again after all has ended
+            _Server(config, service).run([listener])
+
+
+def _bound(settings: ServeSettings) -> socket.socket:
+    """A socket with the address, so that one that is taken is told before anything is loaded."""
+    listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    if os.name == "posix":
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{settings.host} port {settings.port} cannot be listened on: {error.strerror or error}. "
+            f"Take another --port or --host."
+        ) from None
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of events when it is told to stop: it would wait for them."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._service.hub.close()
+        super().handle_exit(sig, frame)

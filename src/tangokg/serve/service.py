@@ -1,0 +1,162 @@
+"""The service without HTTP: the state, the thread that owns the model, and what follows from a post."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+from tangokg.forecast import Forecaster
+from tangokg.serve import asking, card, curve, record, schemas, scoring
+from tangokg.serve.compacting import replay
+from tangokg.serve.failures import Refused
+from tangokg.serve.hub import Hub
+from tangokg.serve.journal import Journal
+from tangokg.serve.metrics import Gauges
+from tangokg.serve.names import Names
+from tangokg.serve.posting import Posting
+from tangokg.serve.settings import ServeSettings
+from tangokg.serve.state import State
+from tangokg.serve.worker import Turn, Worker
+
+SLOW = 32  # requests for reasons, curves and events that may wait
+PATIENCE = 2.0  # seconds for what they are doing when the service stops
+T = TypeVar("T")
+
+
+class Service:
+    """A run that answers: one thread owns the model and the state, one beside it answers what takes long."""
+
+    def __init__(self, forecaster: Forecaster, settings: ServeSettings, run: Path, journal: Path) -> None:
+        self.settings = settings
+        self._journal = Journal(journal)
+        self.state = replay(State.of(forecaster), self._journal, run)  # replaced whole, by the thread of the model
+        self.names, self.hub, self.gauges = Names(self.state), Hub(), Gauges()
+        self.gauges.position.set(self.state.position)
+        self._posting = Posting(settings, self._journal, self.names, self.hub, self.gauges)
+        self.worker: Worker[schemas.Question] = Worker(self._answer, "tangokg-model")
+        self._slow: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-slow")
+        self._slow_waiting, self._lock = 0, Lock()
+        self._copied: tuple[State, State] | None = None  # of the slow thread
+        self.started = time.monotonic()
+        self._figures = card.figures(run)
+        self._likely = lru_cache(maxsize=16)(self._make_likely)
+        self._card = lru_cache(maxsize=1)(card.card)
+
+    def start(self) -> None:
+        """Begin to answer; what the first question of all would wait for is made now."""
+        self.worker.start()
+        self._slow.start()
+        self.worker.run(self._warm)
+
+    def _warm(self) -> None:
+        example = {key: value for key, value in card.example(self.state).items() if key != "at"}
+        asking.answer(self.state, [schemas.Question(**example)], self.settings.span)
+        self._card(self.state)
+        last = self.state.forecaster.facts
+        scoring.score(self.state, last.select(last.t == self.state.index.t[-1]).select(slice(1)))
+
+    def stop(self) -> None:
+        self._slow.drop(PATIENCE)
+        self.worker.stop()
+        self._journal.close()
+
+    def _answer(self, questions: Sequence[schemas.Question]) -> list[Any]:
+        self.gauges.batch.observe(len(questions))
+        return asking.answer(self.state, questions, self.settings.span)
+
+    def ask(self, questions: Sequence[schemas.Question]) -> list[Future[Any]]:
+        """The answers to come; unknown names are an error at once."""
+        for question in questions:
+            if not question.suppose:  # which may bring new ones
+                self.state.check_names(question.subject, question.relation, question.object)
+        turn = Turn.QUESTION if len(questions) == 1 else Turn.MANY
+        reasons = sum(question.why for question in questions)
+        if reasons:
+            self._reserve(reasons)
+        return [
+            self._counted(self._slow.ask(question)) if question.why else self.worker.ask(question, turn)
+            for question in questions
+        ]
+
+    # What takes seconds on much data, beside all else: on a thread of its own, from the state as it is then
+
+    def _reserve(self, number: int) -> None:
+        with self._lock:
+            if self._slow_waiting + number > SLOW:
+                raise Refused(
+                    429, "too many wait for reasons, curves or events.", "Try again in 5 s.", {"Retry-After": "5"}
+                )
+            self._slow_waiting += number
+
+    def _counted(self, future: Future[T]) -> Future[T]:
+        future.add_done_callback(lambda _: self._release())
+        return future
+
+    def _release(self) -> None:
+        with self._lock:
+            self._slow_waiting -= 1
+
+    def _beside(self, find: Callable[[State], T]) -> Future[T]:
+        self._reserve(1)
+        return self._counted(self._slow.run(lambda: find(self._apart())))
+
+    def _apart(self) -> State:
+        """A copy of the state for the slow thread, made once for each state."""
+        state = self.state
+        if self._copied is None or self._copied[0] is not state:
+            self._copied = state, state.apart()
+        return self._copied[1]
+
+    def _answer_slowly(self, questions: Sequence[schemas.Question]) -> list[Any]:
+        return asking.answer(self._apart(), questions, self.settings.span)
+
+    def curve(self, asked: schemas.Curve) -> Future[dict[str, Any]]:
+        self.state.check_names(asked.subject, asked.relation, asked.object)
+        return self._beside(lambda state: curve.curve(state, asked, self.settings.span))
+
+    def likely(self, at: Any, top: int) -> Future[dict[str, Any]]:
+        """The likeliest events, kept for the questions to come until new facts arrive."""
+
+        def look(state: State) -> dict[str, Any]:
+            found = self._likely(state, at)
+            return found | {"events": found["events"][:top]}
+
+        return self._beside(look)
+
+    def _make_likely(self, state: State, at: Any) -> dict[str, Any]:
+        return asking.likely(state, at, self.settings.span)
+
+    def post(self, facts: Sequence[schemas.Fact], key: str | None) -> Future[dict[str, Any]]:
+        """Take new facts; the answer comes when they are on disk and known."""
+
+        def take() -> dict[str, Any]:
+            self.state, answer = self._posting.take(self.state, facts, key)
+            self._likely.cache_clear()  # which keeps earlier states
+            self._card.cache_clear()
+            return answer
+
+        return self.worker.run(take, Turn.POST)
+
+    def record(self) -> dict[str, Any]:
+        state = self.state
+        return {"position": state.position} | record.record(self._journal.path, state.tell)
+
+    def surprises(self, limit: int) -> list[dict[str, Any]]:
+        return record.surprises(self._journal.path, self.state.tell, limit)
+
+    def card(self) -> dict[str, Any]:
+        return self._card(self.state) | {"metrics": self._figures}
+
+    def health(self) -> dict[str, Any]:
+        uptime = round(time.monotonic() - self.started, 3)
+        return {
+            "status": "ok",
+            "version": self.settings.version,
+            "position": self.state.position,
+            "uptime": uptime,
+        }

@@ -1,0 +1,115 @@
+"""A thread that works for all requests: posts first, then questions, those that wait answered together."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+MOST = 32  # questions answered together: a post waits for no more
+
+Ask = TypeVar("Ask")
+T = TypeVar("T")
+Answer = Callable[[Sequence[Ask]], Sequence[Any]]  # an exception among the results is raised for its question
+
+
+class Turn(IntEnum):
+    """Who comes first; those of one kind in the order in which they came."""
+
+    POST = 0
+    QUESTION = 1
+    MANY = 2  # of a request with many questions
+    END = 3
+
+
+@dataclass(order=True)
+class Waiting:
+    turn: Turn
+    number: int
+    future: Future[Any] = field(compare=False)
+    question: Any = field(compare=False, default=None)
+    job: Callable[[], Any] | None = field(compare=False, default=None)
+
+
+class Worker(Generic[Ask]):
+    """A queue of questions and of other jobs, and a thread that takes them."""
+
+    def __init__(self, answer: Answer[Ask], name: str = "worker") -> None:
+        self._answer = answer
+        self._queue: queue.PriorityQueue[Waiting] = queue.PriorityQueue()
+        self._numbers = count()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def drop(self, seconds: float) -> None:
+        """Give up what waits, and what is under way after so long."""
+        with suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait().future.cancel()
+        self.stop(seconds)
+
+    def stop(self, seconds: float | None = None) -> None:
+        """Finish what waits, then end."""
+        self._queue.put(Waiting(Turn.END, next(self._numbers), Future()))
+        self._thread.join(seconds)
+
+    def ask(self, question: Ask, turn: Turn = Turn.QUESTION) -> Future[Any]:
+        """A question, answered together with others that wait."""
+        future: Future[Any] = Future()
+        self._queue.put(Waiting(turn, next(self._numbers), future, question=question))
+        return future
+
+    def run(self, job: Callable[[], T], turn: Turn = Turn.QUESTION) -> Future[T]:
+        """Anything else that needs the model."""
+        future: Future[T] = Future()
+        self._queue.put(Waiting(turn, next(self._numbers), future, job=job))
+        return future
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            batch = self._take()
+            going = batch[-1].turn != Turn.END
+            batch = [one for one in batch if one.turn != Turn.END and one.future.set_running_or_notify_cancel()]
+            for one in batch:
+                if one.job is not None:
+                    _settle(one.future, one.job)
+            asked = [one for one in batch if one.job is None]
+            if asked:
+                self._answer_all(asked)
+
+    def _take(self) -> list[Waiting]:
+        """What waits, in order of turns: at least one, and not many."""
+        batch = [self._queue.get()]
+        while len(batch) < MOST and batch[-1].turn != Turn.END:
+            try:
+                batch.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        return batch
+
+    def _answer_all(self, asked: list[Waiting]) -> None:
+        try:
+            results = self._answer([one.question for one in asked])
+        except BaseException as error:
+            results = [error] * len(asked)
+        for one, result in zip(asked, results, strict=True):
+            if isinstance(result, BaseException):
+                one.future.set_exception(result)
+            else:
+                one.future.set_result(result)
+
+
+def _settle(future: Future[Any], job: Callable[[], Any]) -> None:
+    try:
+        future.set_result(job())
+    except BaseException as error:
+        future.set_exception(error)

@@ -1,0 +1,111 @@
+"""A browser, a service as `tango serve` starts it, and pages that may ask nobody else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+NARROW, WIDE = 390, 1440
+TOKEN = "a-token-that-may-write"
+
+
+def missing(what: str) -> None:
+    """A skip with its reason; where everything must be there, a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} is missing, and CI is true: the tests of the page must run.")
+    pytest.skip(f"{what} is not installed: the page is not tested.")
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("the Python package playwright")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        missing("chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def site(browser: Any, made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a service on a copy of the run; it takes new facts with a token alone."""
+    folder = tmp_path_factory.mktemp("page")
+    run, log, port = folder / "run", folder / "log", _free_port()
+    shutil.copytree(made, run)
+    command = [sys.executable, "-m", "tangokg.cli", "serve", str(run), "--port", str(port)]
+    with log.open("w") as out:
+        tokens = {"TANGOKG_WRITE_TOKEN": TOKEN}
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=os.environ | tokens)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        end = time.monotonic() + 60
+        while not _answers(address):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(f"{address}/api/v1/health", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def open_page(browser: Any, site: str) -> Iterator[Open]:
+    """Opens the page at a hash; afterwards no script may have failed, and no request may have left the service."""
+    contexts: list[Any] = []
+    requests: list[str] = []
+    errors: list[str] = []
+
+    def start(place: str = "", width: int = WIDE, scheme: str = "light", charts: bool = False) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        context.set_default_timeout(8000)
+        contexts.append(context)
+        page = context.new_page()
+        if not charts:  # plotly takes a second to start, for nothing where no chart is looked at
+            page.route("**/plotly.min.js", lambda route: route.abort())
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda told: errors.append(told.text) if "Content Security" in told.text else None)
+        page.goto(f"{site}/{place}")
+        return page
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert errors == []
+    strangers = [url for url in requests if not url.startswith((site, "data:", f"blob:{site}"))]
+    assert strangers == []

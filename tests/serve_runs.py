@@ -1,0 +1,30 @@
+"""Services on copies of a run folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from tangokg.forecast import load
+from tangokg.serve.compacting import FILE
+from tangokg.serve.service import Service
+from tangokg.serve.settings import ServeSettings
+
+
+def make_service(run: Path, **settings: Any) -> Service:
+    """The service of a run folder, with its journal there."""
+    return Service(load(run, "cpu"), replace(ServeSettings(), **settings), run, run / FILE)
+
+
+def forecasts(client: TestClient) -> list[Any]:
+    """What a service says of several questions."""
+    card = client.get("/api/v1/model").json()
+    names = [one["name"] for one in client.get("/api/v1/names", params={"kind": "entity", "limit": 20}).json()["names"]]
+    questions = [{"subject": name, "relation": card["example"]["relation"], "top": 5} for name in sorted(names)]
+    return [
+        [(one["name"], one["seen"], round(one["chance"], 5), round(one["share"], 5)) for one in found["answers"]]
+        for found in client.post("/api/v1/forecasts", json={"questions": questions}).json()["forecasts"]
+    ]
