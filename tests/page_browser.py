@@ -92,7 +92,7 @@ def open_page(browser: Any, site: str) -> Iterator[Open]:
 
     def start(place: str = "", width: int = WIDE, scheme: str = "light", charts: bool = False) -> Any:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        context.set_default_timeout(8000)
+        context.set_default_timeout(30_000)
         contexts.append(context)
         page = context.new_page()
         if not charts:  # plotly takes a second to start, for nothing where no chart is looked at

@@ -15,7 +15,7 @@ from tangokg.history.partners import Partners
 from tangokg.history.paths import Paths, PathSettings, Step
 from tangokg.history.second import PairSettings, ScoredPairs, best_of
 from tangokg.history.statistics import NUM_STATISTICS, count, statistics, time_code
-from tangokg.history.subjects import HEADS, SubjectStream
+from tangokg.history.subjects import ATTENTION_HEADS, SubjectStream
 from tangokg.snapshots.timeline import Timeline
 
 D, TARGET = 4, [4, 8]
@@ -118,7 +118,7 @@ def test_pairs_are_scored_by_the_formula(compete: bool) -> None:
             if compete:
                 q_, k_, v_ = (normed(y, second.norms[1]) @ second.project).chunk(3, dim=1)
                 heads = []
-                for part in torch.arange(8).chunk(second.HEADS):
+                for part in torch.arange(8).chunk(second.ATTENTION_HEADS):
                     weight = (q_[:, part] @ k_[:, part].T / len(part) ** 0.5).softmax(1)
                     heads.append(weight @ v_[:, part])
                 change = change + gelu(torch.cat(heads, dim=1)) @ second.compared
@@ -147,15 +147,18 @@ def test_the_subject_stream_attends_by_the_formula() -> None:
         for q in range(0, len(queries), 5):
             w, s, r = int(queries.window[q]), int(queries.s[q]), int(queries.r[q])
             t = float(partners.windows.t[w])
-            ask = (h_s[q] @ stream.query_state + stream.query_relation[r]).view(HEADS, -1)
+            ask = (h_s[q] @ stream.query_state + stream.query_relation[r]).view(ATTENTION_HEADS, -1)
             context = torch.zeros_like(ask)
-            weights, values = [torch.zeros(HEADS, dtype=torch.float64)], [torch.zeros_like(ask)]  # "none of these"
+            weights, values = (
+                [torch.zeros(ATTENTION_HEADS, dtype=torch.float64)],
+                [torch.zeros_like(ask)],
+            )  # "none of these"
             for _, r_, o, at in past_events(timeline, TARGET[w], s, None, 4):
                 code = code_of(t, at)
                 key = entities[o] @ stream.key_entity + stream.key_relation[r_] + code @ stream.key_time
-                decay = stream.decay[r].view(HEADS, -1) @ code
-                weights.append((ask * key.view(HEADS, -1)).sum(1) / 2**0.5 + decay)
-                values.append((entities[o] @ stream.value_entity + stream.value_relation[r_]).view(HEADS, -1))
+                decay = stream.decay[r].view(ATTENTION_HEADS, -1) @ code
+                weights.append((ask * key.view(ATTENTION_HEADS, -1)).sum(1) / 2**0.5 + decay)
+                values.append((entities[o] @ stream.value_entity + stream.value_relation[r_]).view(ATTENTION_HEADS, -1))
             share = torch.stack(weights).softmax(0)  # (events + 1, heads)
             context = (share[..., None] * torch.stack(values)).sum(0).flatten()
             assert equal(found[q], context @ stream.out)

@@ -15,8 +15,8 @@ import torch
 from tangokg.forecast import Forecaster, fit
 from tangokg.forecast.calibrating import ask_recent, calibrate
 from tangokg.forecast.chances import candidates
-from tangokg.history.asked import ask_spans
 from tangokg.history.given import fact_numbers
+from tangokg.history.hazard_queries import ask_spans
 from tangokg.history.series import pasts_of, tell
 from tangokg.models.oracle import Oracle
 from tangokg.quads.world import World, make_world

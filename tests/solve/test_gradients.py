@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tangokg.solve import ADAPTIVE, GRADIENTS, SOLVERS, TABLEAUS, Method, solve
 from tangokg.solve.barycentric import chebyshev_nodes
-from tangokg.solve.gradients import Problem, direct
+from tangokg.solve.gradients import InitialValueProblem, direct
 
 N, D = 12, 5
 INTERVALS = ((0.0, 0.3), (0.3, 1.3))
@@ -192,7 +192,7 @@ def test_irdm_is_the_gradient_of_its_own_forward_pass_on_a_field_with_kinks(seed
     z = values["z0"]
     for graph, (t0, t1) in zip(case.graphs, INTERVALS, strict=True):
         times = chebyshev_nodes(t0, t1, method.nodes)
-        z = direct(Problem(case.field(values, graph), SOLVERS["rk4"](method), times), z)
+        z = direct(InitialValueProblem(case.field(values, graph), SOLVERS["rk4"](method), times), z)
     (truth,) = torch.autograd.grad((z * case.look).sum(), values[name])
     assert relative(case.gradient(method, name), truth) < 1e-4
 

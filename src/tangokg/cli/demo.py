@@ -76,7 +76,8 @@ def run_demo(output: Output, world: World, config: RunConfig, out: Path | None, 
 def compare(world: World, tango: Forecaster) -> list[dict[str, Any]]:
     """Every model on the test part: all queries, and those with a newcomer; the best MRR first."""
     from tangokg.forecast import Forecaster
-    from tangokg.forecast.counters import COUNTERS, make_counter
+    from tangokg.forecast.counters import make_counter
+    from tangokg.models.counters import COUNTERS
     from tangokg.models.oracle import Oracle
     from tangokg.rank import inductive
 

@@ -12,7 +12,7 @@ from tangokg.cli.output import Output
 from tangokg.cli.tables import make_table, plain
 from tangokg.errors import ConfigError, nearest, offer
 
-COUNTERS = ("recurrency", "copy-last", "frequency", "recurrence")
+COUNTING = ("recurrency", "copy-last", "frequency", "recurrence")
 
 
 def models(
@@ -46,7 +46,7 @@ def models(
 
 
 def _kind(name: str) -> str:
-    return "TANGO" if name.startswith("tango") else "counter" if name in COUNTERS else "baseline"
+    return "TANGO" if name.startswith("tango") else "counter" if name in COUNTING else "baseline"
 
 
 def _settings(model: str) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tangokg.quads import Dataset
     from tangokg.train import RunConfig
 
-COUNTERS = ("recurrency", "frequency")  # quick models to compare a run with
+QUICK = ("recurrency", "frequency")  # quick models to compare a run with
 OF_MODEL = ("--model", "--set", "--epochs", "--seed")  # options that a comparison does not take over
 FILTERS = ("time-aware", "raw", "time-unaware")  # the first is shown without -v
 FEW_FACTS, FEW_ENTITIES = 2000, 500  # to train on; below either, smaller settings are faster and usually better
@@ -268,7 +268,7 @@ def _what_next(output: Output, forecaster: Forecaster, out: Path, data: str | No
     for words in (["--by", "relation"], ["--calibration"]):
         output.say(f"  {next_command(output.words, 'evaluate', str(out), *words)}")
     if data is not None:
-        others = [name for name in COUNTERS if name != forecaster.config.model]
+        others = [name for name in QUICK if name != forecaster.config.model]
         models = [word for name in others for word in ("--model", name)]
         words = ["compare", data, "--run", str(out), *models]
         output.say(f"  {next_command(output.words, *words, without=OF_MODEL)}")

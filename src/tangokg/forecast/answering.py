@@ -16,8 +16,8 @@ from tangokg.forecast.chances import CANDIDATES, Chances
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question
 from tangokg.forecast.shares import best_shares, shares_of
-from tangokg.history.asked import RECENT
 from tangokg.history.given import Candidates
+from tangokg.history.hazard_queries import RECENT
 from tangokg.history.series import recent_pairs
 from tangokg.models import Model
 from tangokg.quads.values import Floats, Ids

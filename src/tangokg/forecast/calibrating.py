@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from tangokg.forecast.chances import CANDIDATES, Chances, candidates, fact_happened
-from tangokg.history.asked import Asked, ask_steps
 from tangokg.history.given import fact_numbers
+from tangokg.history.hazard_queries import HazardQueries, ask_steps
 from tangokg.history.series import pasts_of, tell
 from tangokg.models import Model
 from tangokg.rank.calibration import Calibration
@@ -24,7 +24,9 @@ KINDS = {
 }
 
 
-def ask_recent(timeline: Timeline, chances: Chances, target: Tensor, recent: float, horizon: float = 0.0) -> Asked:
+def ask_recent(
+    timeline: Timeline, chances: Chances, target: Tensor, recent: float, horizon: float = 0.0
+) -> HazardQueries:
     """The pairs (s, r), as subject and relation, with a fact in the last ``recent`` usual gaps before each target."""
     known = windows_at(timeline, target, horizon).known
     asked = ask_steps(timeline, pasts_of(timeline, chances.hazard.gap), target[known > 0], known[known > 0], recent)
@@ -33,7 +35,7 @@ def ask_recent(timeline: Timeline, chances: Chances, target: Tensor, recent: flo
 
 
 def calibrate(
-    model: Model, chances: Chances, on_device: Timeline, timeline: Timeline, asked: Asked
+    model: Model, chances: Chances, on_device: Timeline, timeline: Timeline, asked: HazardQueries
 ) -> dict[str, Calibration]:
     """By name, see :data:`KINDS`; beside each the base rate: how often it was so in what is known."""
     pasts = pasts_of(timeline, chances.hazard.gap)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from tangokg.errors import RunError
 from tangokg.forecast.shares import best_shares
-from tangokg.history.asked import Asked, ask_spans, ask_steps, evenly
 from tangokg.history.given import Candidates, fact_numbers, fit_given, given_chance, until_chance, until_features
 from tangokg.history.hazard import LOOSE, SPANS, Hazard, each, fit_hazard, hazard_from
+from tangokg.history.hazard_queries import HazardQueries, ask_spans, ask_steps, evenly
 from tangokg.history.logistic import Logistic, fit_logistic
 from tangokg.history.series import pasts_of
 from tangokg.models import Model
@@ -88,7 +88,9 @@ def _fit_until(
     return fit_logistic(x, y, ridge=LOOSE, toward={0: 1.0})
 
 
-def candidates(model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, asked: Asked) -> Candidates:
+def candidates(
+    model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, asked: HazardQueries
+) -> Candidates:
     """The objects with the largest shares of each pair asked for, one after the other."""
     t = asked.t * hazard.gap
     best = best_shares(model, on_device, asked.pair, asked.known, t, CANDIDATES)

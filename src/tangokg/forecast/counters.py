@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tangokg.forecast.forecaster import Forecaster
+from tangokg.models.counters import COUNTERS
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.train import build_model, make_config
 
-COUNTERS = ("copy-last", "frequency", "recurrence")
 BESIDE = "frequency"
 
 

@@ -22,8 +22,8 @@ from tangokg.forecast.horizon import measured_times, warn_far, warn_gaps, warn_t
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question, When, make_question
 from tangokg.forecast.why import explain, number_of_answers
-from tangokg.history.asked import RECENT
 from tangokg.history.hazard import Hazard
+from tangokg.history.hazard_queries import RECENT
 from tangokg.history.index import build_index
 from tangokg.models import Model
 from tangokg.quads import read_events

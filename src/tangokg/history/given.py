@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tangokg.history.asked import Asked, log_reach
 from tangokg.history.features import expected_objects, fact_features
 from tangokg.history.hazard import LOOSE, Hazard
+from tangokg.history.hazard_queries import HazardQueries, log_reach
 from tangokg.history.logistic import OWN_RIDGES, Logistic, fit_logistic
 from tangokg.history.occurrences import occurrences_of
 from tangokg.history.series import pasts_of, tell
@@ -94,7 +94,7 @@ def given_chance(given: Logistic, hazard: Hazard, timeline: Timeline, of: Candid
 
 def until_features(hazard: Hazard, timeline: Timeline, of: Candidates, q: Tensor, end: Tensor) -> Tensor:
     """(M, F) of candidates with shares ``q`` (M,), for spans up to ``end`` (M,) in usual gaps that hold a step."""
-    pasts, asked = pasts_of(timeline, hazard.gap), Asked(of.pair, of.known, end, of.known, of.known)
+    pasts, asked = pasts_of(timeline, hazard.gap), HazardQueries(of.pair, of.known, end, of.known, of.known)
     key, row = torch.unique(torch.stack([of.pair, of.known, end], dim=1), dim=0, return_inverse=True)
     one = torch.zeros(len(key), dtype=torch.int64).scatter_(0, row, torch.arange(len(row)))
     happens = hazard.by.chance(timeline, pasts, asked.select(one))[row]
@@ -113,9 +113,9 @@ def until_chance(until: Logistic, hazard: Hazard, timeline: Timeline, of: Candid
     with H the chance of the pair in the span, q the share of the object, g the hazard of the fact itself in the span.
     """
     pasts, end = pasts_of(timeline, hazard.gap), t / hazard.gap
-    asked = Asked(of.pair, of.known, end, of.known, of.known)
+    asked = HazardQueries(of.pair, of.known, end, of.known, of.known)
 
-    def chance(span: Asked) -> Tensor:
+    def chance(span: HazardQueries) -> Tensor:
         x = until_features(hazard, timeline, of, q, span.t)
         return torch.sigmoid(until.logit(x) if until.weight.any() else x[:, 0])  # nothing was learned: thinned
 

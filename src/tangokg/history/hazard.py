@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from tangokg.history.asked import Asked, ask_spans, ask_steps, evenly, log_reach
 from tangokg.history.features import fact_features, pair_features
+from tangokg.history.hazard_queries import HazardQueries, ask_spans, ask_steps, evenly, log_reach
 from tangokg.history.logistic import OWN_RIDGES, Logistic, empty_logistic, fit_logistic, stored_label
 from tangokg.history.occurrences import occurrences_of, past_of
 from tangokg.history.series import Pasts, pasts_of, usual_gap
@@ -26,11 +26,12 @@ PAIRS = 1024  # whose facts are held at once
 LEAST = 1e-4
 LOOSE = 1e-6  # the ridge of a calibration
 BENDS = -4.0, -2.5, -1.5, -0.7, 0.0, 0.7  # where the effect of the logarithm of a sum of hazards may change
+ASKED_FOR = "next", "later", "by"  # fields of a Hazard: kinds of questions
 CORRECTED = -2.5, -1.0, 0.5, 2.0  # logits where a calibration may bend
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class Regressions:
     r"""One kind of question (docs/maths.md, row M46).
 
     .. math::
@@ -46,7 +47,7 @@ class Head:
     pair: Logistic
     calibration: Logistic
 
-    def chance(self, timeline: Timeline, pasts: Pasts, asked: Asked) -> Tensor:
+    def chance(self, timeline: Timeline, pasts: Pasts, asked: HazardQueries) -> Tensor:
         """(M,) that each pair has a fact; where there was nothing to learn from, how often it had one."""
         if not len(self.pair.own):
             index = pasts.pair.find(asked.pair)
@@ -55,7 +56,7 @@ class Head:
         z = self.pair.logit(self.features(timeline, pasts, asked), asked.pair, pasts.num_labels)
         return torch.sigmoid(self.calibration.logit(_correctable(pasts, asked, z)))
 
-    def features(self, timeline: Timeline, pasts: Pasts, asked: Asked) -> Tensor:
+    def features(self, timeline: Timeline, pasts: Pasts, asked: HazardQueries) -> Tensor:
         """(M, F) of pairs, with what the facts they had before add up to."""
         total = torch.zeros(len(asked), dtype=torch.float64)
         for row, fact in _past_facts(timeline, asked):
@@ -71,9 +72,9 @@ class Head:
 class Hazard:
     """Chances that pairs have a fact, from what happened before alone; see :func:`fit_hazard`."""
 
-    next: Head  # in the step that follows what is known
-    later: Head  # in a step further ahead
-    by: Head  # at least once in a span that begins where what is known ends
+    next: Regressions  # in the step that follows what is known
+    later: Regressions  # in a step further ahead
+    by: Regressions  # at least once in a span that begins where what is known ends
     fresh: Tensor  # (2R,) of a pair that never had a fact, in a step
     gap: float  # the usual one, in the data's unit
     longest: float  # usual gaps: a step no further ahead than that is the next one
@@ -85,7 +86,7 @@ class Hazard:
         With ``span``: at least once in the steps from the first that is not known to ``t``, which is included.
         """
         pasts = pasts_of(timeline, self.gap)
-        asked = Asked(pair, known, t / self.gap, known, known)
+        asked = HazardQueries(pair, known, t / self.gap, known, known)
         reach = torch.exp(log_reach(pasts, asked))
         p = self._by(timeline, pasts, asked, reach) if span else self._at(timeline, pasts, asked, reach)
         steps = (reach * self.gap).clamp(min=1.0) if span else torch.ones_like(reach)
@@ -93,22 +94,26 @@ class Hazard:
         index = pasts.pair.find(pair)
         return torch.where(pasts.pair.until(index, known) > pasts.pair.start(index), p, never)
 
-    def _at(self, timeline: Timeline, pasts: Pasts, asked: Asked, reach: Tensor) -> Tensor:
+    def _at(self, timeline: Timeline, pasts: Pasts, asked: HazardQueries, reach: Tensor) -> Tensor:
         p = torch.zeros(len(asked), dtype=torch.float64)
         soon = reach <= self.longest + 1e-9
-        for head, rows in ((self.next, soon), (self.later, ~soon)):
+        for regressions, rows in ((self.next, soon), (self.later, ~soon)):
             if rows.any():
-                p[rows] = head.chance(timeline, pasts, asked.select(rows))
+                p[rows] = regressions.chance(timeline, pasts, asked.select(rows))
         return p
 
-    def _by(self, timeline: Timeline, pasts: Pasts, asked: Asked, reach: Tensor) -> Tensor:
-        def in_step(of: Asked) -> Tensor:
+    def _by(self, timeline: Timeline, pasts: Pasts, asked: HazardQueries, reach: Tensor) -> Tensor:
+        def in_step(of: HazardQueries) -> Tensor:
             return self._at(timeline, pasts, of, torch.exp(log_reach(pasts, of)))
 
         return self.until(asked, reach, lambda of: self.by.chance(timeline, pasts, of), in_step)
 
     def until(
-        self, asked: Asked, reach: Tensor, chance: Callable[[Asked], Tensor], in_step: Callable[[Asked], Tensor]
+        self,
+        asked: HazardQueries,
+        reach: Tensor,
+        chance: Callable[[HazardQueries], Tensor],
+        in_step: Callable[[HazardQueries], Tensor],
     ) -> Tensor:
         """(M,) from the ``chance`` in the spans that were learned; between them on a line, and never less for a longer.
 
@@ -129,7 +134,7 @@ class Hazard:
         return 1 - (1 - within) ** (reach / far[-1]).clamp(min=1.0)
 
     @staticmethod
-    def _ahead(asked: Asked, reach: Tensor, length: Tensor | float) -> Asked:
+    def _ahead(asked: HazardQueries, reach: Tensor, length: Tensor | float) -> HazardQueries:
         return replace(asked, t=asked.t - reach + length)
 
     def _fresh(self, pair: Tensor, num_labels: int) -> Tensor:
@@ -138,8 +143,9 @@ class Hazard:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything by name; :func:`hazard_from` undoes it."""
-        heads = {name: getattr(self, name) for name in ("next", "later", "by")}
-        parts = {f"{name}.{f.name}": getattr(head, f.name) for name, head in heads.items() for f in fields(head)}
+        parts = {
+            f"{kind}.{f.name}": getattr(getattr(self, kind), f.name) for kind in ASKED_FOR for f in fields(Regressions)
+        }
         plain = {f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in vars(part).items()}
         scale = torch.tensor([self.gap, self.longest], dtype=torch.float64)
         return plain | {"fresh": self.fresh, "scale": scale, "recorded": self.recorded}
@@ -148,12 +154,12 @@ class Hazard:
 def hazard_from(tensors: dict[str, Tensor]) -> Hazard:
     """The hazard that :meth:`Hazard.tensors` describes; a missing one is a KeyError."""
     names = [f.name for f in fields(Logistic)]
-    heads = [
-        Head(*(Logistic(*(tensors[f"{head}.{f.name}.{name}"] for name in names)) for f in fields(Head)))
-        for head in ("next", "later", "by")
+    fitted = [
+        Regressions(*(Logistic(*(tensors[f"{kind}.{f.name}.{name}"] for name in names)) for f in fields(Regressions)))
+        for kind in ASKED_FOR
     ]
     gap, longest = tensors["scale"].tolist()
-    return Hazard(heads[0], heads[1], heads[2], tensors["fresh"], gap, longest, tensors["recorded"])
+    return Hazard(fitted[0], fitted[1], fitted[2], tensors["fresh"], gap, longest, tensors["recorded"])
 
 
 def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
@@ -170,12 +176,12 @@ def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
         for known, end in zip(parts.values(), (train, stop), strict=True)
     ]
     spans = [asked.select(asked.end > asked.begin) for asked in spans]
-    heads = [_fit_head(timeline, pasts, *asked, far=asked is not soon) for asked in (soon, later, spans)]
+    fitted = [_fit_regressions(timeline, pasts, *asked, far=asked is not soon) for asked in (soon, later, spans)]
     gaps = timeline.t[:train].diff() / gap
     longest = float(gaps.quantile(0.99)) if len(gaps) else 1.0
     within = gaps <= torch.tensor(SPANS)[:, None] + 1e-9
     recorded = within.double().mean(1) if len(gaps) else torch.ones(len(SPANS), dtype=torch.float64)
-    return Hazard(heads[0], heads[1], heads[2], _fresh_rate(pasts, begin, train), gap, longest, recorded)
+    return Hazard(fitted[0], fitted[1], fitted[2], _fresh_rate(pasts, begin, train), gap, longest, recorded)
 
 
 def _further(target: Tensor) -> tuple[Tensor, Tensor]:
@@ -188,7 +194,9 @@ def each(window: Tensor, values: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     return window.repeat_interleave(len(values)), torch.tensor(values).repeat(len(window))
 
 
-def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked, *, far: bool) -> Head:
+def _fit_regressions(
+    timeline: Timeline, pasts: Pasts, train: HazardQueries, valid: HazardQueries, *, far: bool
+) -> Regressions:
     """Of questions ``far`` ahead the calibration looks at how far.
 
     For the next step it does not: there a window has one distance, and validation few windows.
@@ -196,11 +204,13 @@ def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked, *, f
     generator = torch.Generator().manual_seed(0)
     train, valid = train.sample(ROWS, generator), valid.sample(CALIBRATED, generator)
     fact = _fit_facts(timeline, pasts, train.select(torch.randperm(len(train), generator=generator)))
-    head = Head(fact, empty_logistic(0), empty_logistic(0))
-    x, y = head.features(timeline, pasts, train), train.happened(pasts)
+    regressions = Regressions(fact, empty_logistic(0), empty_logistic(0))
+    x, y = regressions.features(timeline, pasts, train), train.happened(pasts)
     asked = valid if len(valid) else train
-    judged, happened = (x, y) if asked is train else (head.features(timeline, pasts, valid), valid.happened(pasts))
-    best, least = head, torch.inf
+    judged, happened = (
+        (x, y) if asked is train else (regressions.features(timeline, pasts, valid), valid.happened(pasts))
+    )
+    best, least = regressions, torch.inf
     for ridge in OWN_RIDGES:  # how much labels differ depends on the data
         pair = fit_logistic(x, y, train.pair % pasts.num_labels, pasts.num_labels, ridge)
         z = _correctable(pasts, asked, pair.logit(judged, asked.pair, pasts.num_labels))
@@ -208,17 +218,17 @@ def _fit_head(timeline: Timeline, pasts: Pasts, train: Asked, valid: Asked, *, f
         calibration = fit_logistic(z, happened, ridge=LOOSE, toward={0: 1.0})
         loss = float(binary_cross_entropy_with_logits(calibration.logit(z), happened)) if len(z) else 0.0
         if loss < least:
-            best, least = Head(fact, pair, calibration), loss
+            best, least = Regressions(fact, pair, calibration), loss
     return best
 
 
-def _correctable(pasts: Pasts, asked: Asked, z: Tensor) -> Tensor:
+def _correctable(pasts: Pasts, asked: HazardQueries, z: Tensor) -> Tensor:
     """(M, F) what a calibration looks at: a logit, as a line with bends, and how far ahead is asked."""
     bent = [(z - bend).clamp(min=0.0) for bend in CORRECTED]
     return torch.stack([z, *bent, log_reach(pasts, asked)], dim=1)
 
 
-def _fit_facts(timeline: Timeline, pasts: Pasts, asked: Asked) -> Logistic:
+def _fit_facts(timeline: Timeline, pasts: Pasts, asked: HazardQueries) -> Logistic:
     """On the facts that some pairs had before, as they come, until there are enough."""
     none = asked.pair[:0]
     x, y, label, left = [fact_features(pasts, none, none, none, asked.t[:0])], [asked.t[:0]], [none], FACTS
@@ -233,7 +243,7 @@ def _fit_facts(timeline: Timeline, pasts: Pasts, asked: Asked) -> Logistic:
     return fit_logistic(torch.cat(x), torch.cat(y), torch.cat(label), pasts.num_labels)
 
 
-def _past_facts(timeline: Timeline, asked: Asked) -> Iterator[tuple[Tensor, Tensor]]:
+def _past_facts(timeline: Timeline, asked: HazardQueries) -> Iterator[tuple[Tensor, Tensor]]:
     """The facts that pairs had in what is known: rows of ``asked``, and the numbers of their facts, in pieces."""
     occurrences = occurrences_of(timeline)
     for rows in torch.arange(len(asked)).split(PAIRS):

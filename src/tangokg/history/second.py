@@ -67,7 +67,7 @@ class SecondLook(nn.Module):
     with the activity of o in the role that the query asks about.
     """
 
-    HEADS = 4
+    ATTENTION_HEADS = 4
 
     def __init__(self, settings: PairSettings, generator: torch.Generator) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class SecondLook(nn.Module):
 
     def attend(self, x: Tensor, meant: Tensor) -> Tensor:
         at = meant.flatten().nonzero()[:, 0]
-        x = x.new_zeros(meant.numel(), x.shape[1]).index_copy(0, at, x).view(*meant.shape, 3, self.HEADS, -1)
+        x = x.new_zeros(meant.numel(), x.shape[1]).index_copy(0, at, x).view(*meant.shape, 3, self.ATTENTION_HEADS, -1)
         q, k, v = x.permute(2, 0, 3, 1, 4).unbind()  # (B, heads, C, ..) each
         mask = meant[:, None, None] | ~meant.any(1)[:, None, None, None]  # a query may have no candidate
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2).flatten(0, 1)

@@ -11,7 +11,7 @@ from tangokg.history.statistics import TIME_CODE, time_code
 from tangokg.masks import dropout
 from tangokg.snapshots.timeline import Timeline
 
-HEADS = 4  # of the attention
+ATTENTION_HEADS = 4  # of the attention
 
 
 def sort_subjects(timeline: Timeline) -> tuple[Tensor, Tensor]:
@@ -58,7 +58,7 @@ class SubjectStream(nn.Module):
         self.key_time = table(TIME_CODE, width, std=0.3)
         self.value_entity = table(dim, width, std=dim**-0.5)
         self.value_relation = table(num_labels, width, std=0.1)
-        self.decay = nn.Parameter(torch.zeros(num_labels, HEADS * TIME_CODE))
+        self.decay = nn.Parameter(torch.zeros(num_labels, ATTENTION_HEADS * TIME_CODE))
         self.out = nn.Parameter(torch.zeros(width, dim))
 
     def forward(
@@ -71,13 +71,13 @@ class SubjectStream(nn.Module):
         keys = embedding(o, entities @ self.key_entity) + partners.look_up(self.key_relation, r) + code @ self.key_time
         values = embedding(o, entities @ self.value_entity) + partners.look_up(self.value_relation, r)  # (U, S, width)
         ask = h_s @ self.query_state + partners.look_up(self.query_relation, queries.r)  # (B, width)
-        split = (len(queries), HEADS, -1)
-        keys = keys.index_select(0, partners.of).view(len(queries), self.size, HEADS, -1)
-        weight = torch.einsum("bhd,bshd->bhs", ask.view(split), keys) / (ask.shape[1] / HEADS) ** 0.5
+        split = (len(queries), ATTENTION_HEADS, -1)
+        keys = keys.index_select(0, partners.of).view(len(queries), self.size, ATTENTION_HEADS, -1)
+        weight = torch.einsum("bhd,bshd->bhs", ask.view(split), keys) / (ask.shape[1] / ATTENTION_HEADS) ** 0.5
         decay = partners.look_up(self.decay, queries.r).view(*split[:2], -1)  # (B, heads, 8)
         decay = torch.einsum("bhc,bsc->bhs", decay, code.index_select(0, partners.of))
         weight = (weight + decay).masked_fill(~there.index_select(0, partners.of)[:, None], -torch.inf)
         weight = torch.cat([weight, torch.zeros_like(weight[..., :1])], dim=2).softmax(2)[..., :-1]
-        values = values.index_select(0, partners.of).view(len(queries), self.size, HEADS, -1)
+        values = values.index_select(0, partners.of).view(len(queries), self.size, ATTENTION_HEADS, -1)
         context = torch.einsum("bhs,bshd->bhd", weight, values).flatten(1)  # (B, width)
         return dropout(context, self.rate, generator) @ self.out

@@ -16,7 +16,7 @@ from tangokg.snapshots.windows import Queries, Windows
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class Encoded:
     """What a counter knows at its windows."""
 
     occurrences: Occurrences
@@ -32,10 +32,10 @@ def shares(scores: Tensor) -> Tensor:
 class Counter(Model):
     """A value for each object that stood with (s, r) before, 0 for all others (docs/maths.md, row M22)."""
 
-    def encode(self, timeline: Timeline, windows: Windows) -> Counted:
-        return Counted(occurrences_of(timeline), windows)
+    def encode(self, timeline: Timeline, windows: Windows) -> Encoded:
+        return Encoded(occurrences_of(timeline), windows)
 
-    def score(self, encoded: Counted, queries: Queries) -> Tensor:
+    def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         occurrences, windows = encoded.occurrences, encoded.windows
         base = occurrences.num_entities * occurrences.num_labels
         pair = queries.s * occurrences.num_labels + queries.r

@@ -37,7 +37,7 @@ class CyGNetSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Encoded:
     """The embeddings as long as the vocabulary is now, and the windows that questions are asked at."""
 
     entities: Tensor  # (N, D)
@@ -112,16 +112,16 @@ class CyGNet(Model):
         self.register_buffer("origin", t[0] - gap)
         self.register_buffer("unit_time", gap / settings.time_step if settings.time_step else t[-1] - t[0] + gap)
 
-    def encode(self, timeline: Timeline, windows: Windows) -> Asked:
+    def encode(self, timeline: Timeline, windows: Windows) -> Encoded:
         length = (windows.t - self.origin.double()) / self.unit_time.double()  # (W,)
         times = length.to(self.unit.dtype)[:, None] * self.unit  # (W, D)
         entities = grow_rows(self.entities, timeline.num_entities)
-        return Asked(entities, grow_by_mean(self.relations, timeline.num_relations), times, timeline, windows)
+        return Encoded(entities, grow_by_mean(self.relations, timeline.num_relations), times, timeline, windows)
 
     def sight(self) -> Sight:
         return Sight()
 
-    def score(self, encoded: Asked, queries: Queries) -> Tensor:
+    def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         modes, of = self._modes(encoded, queries)
         return torch.logaddexp(*(value - total for value, total in modes)).index_select(0, of)  # (B, N)
 
@@ -131,7 +131,7 @@ class CyGNet(Model):
         squares = torch.stack([table.square().mean() for table in (self.entities, self.relations, self.unit)])
         return self.settings.penalty * squares.sum() - likelihood.mean()
 
-    def _modes(self, encoded: Asked, queries: Queries) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+    def _modes(self, encoded: Encoded, queries: Queries) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """Of the distinct questions, for each mode: values (U, N), and what to take from them (U, 1), so that they are
         the logarithms of its share of p. And which of them each question is, (B,).
         """

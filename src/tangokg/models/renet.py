@@ -50,7 +50,7 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
-class Past:
+class SubjectPast:
     """What the recurrent networks read of each question's subject, the oldest snapshot first."""
 
     g: Tensor  # (B, k, D) its neighbourhood
@@ -153,16 +153,16 @@ class ReNet(Model):
             loss = loss + self.settings.global_loss * self._loss_of_whole(encoded, queries, generator)
         return loss
 
-    def _past(self, encoded: Encoded, window: Tensor, s: Tensor, generator: torch.Generator | None) -> Past:
+    def _past(self, encoded: Encoded, window: Tensor, s: Tensor, generator: torch.Generator | None) -> SubjectPast:
         """The last k neighbourhoods of each subject that its window knows."""
         known = encoded.windows.known.index_select(0, window)
         rows, length = encoded.appearances.last(s, known, self.settings.history)  # (B, k), (B,)
         row, shape = rows.flatten(), (*rows.shape, self.settings.dim)
         g = encoded.neighbourhoods.read(row, self.settings.dropout, generator).view(shape)
         whole = encoded.whole.index_select(0, encoded.appearances.snapshot.index_select(0, row)).view(shape)
-        return Past(g, encoded.entities.index_select(0, s), whole, length)
+        return SubjectPast(g, encoded.entities.index_select(0, s), whole, length)
 
-    def _scores(self, encoded: Encoded, past: Past, r: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _scores(self, encoded: Encoded, past: SubjectPast, r: Tensor, generator: torch.Generator | None) -> Tensor:
         """Scores (B, N) of all objects."""
         rate, e_r = self.settings.dropout, encoded.relations.index_select(0, r)  # (B, D)
         h = run_gru(self.encoder, dropout(past.steps(e_r), rate, generator), past.length)  # (B, D)
@@ -170,7 +170,7 @@ class ReNet(Model):
         n = len(encoded.entities)
         return torch.addmm(grow_rows(self.objects_bias, n), x, grow_rows(self.objects, n).T)
 
-    def _labels(self, past: Past, generator: torch.Generator | None) -> Tensor:
+    def _labels(self, past: SubjectPast, generator: torch.Generator | None) -> Tensor:
         """Scores (B, 2R) of all labels that the subject may take part with next."""
         rate = self.settings.dropout
         h = run_gru(self.encoder_of_relations, dropout(past.steps(), rate, generator), past.length)  # (B, D)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tangokg.history.asked import RECENT
+from tangokg.history.hazard_queries import RECENT
 from tangokg.quads.values import Ids
 from tangokg.serve.state import State
 

@@ -12,7 +12,7 @@ from tangokg.errors import ConfigError
 from tangokg.solve.adaptive import ADAPTIVE, Adaptive
 from tangokg.solve.barycentric import chebyshev_nodes
 from tangokg.solve.field import Field, Solver
-from tangokg.solve.gradients import Problem, adjoint, direct, irdm
+from tangokg.solve.gradients import InitialValueProblem, adjoint, direct, irdm
 from tangokg.solve.integrate import FixedGrid
 from tangokg.solve.tableaus import TABLEAUS
 
@@ -58,7 +58,11 @@ def _make_solver(name: str) -> Callable[[Method], Solver]:
 
 SOLVERS: dict[str, Callable[[Method], Solver]] = {name: _make_solver(name) for name in (*TABLEAUS, *ADAPTIVE)}
 
-GRADIENTS: dict[str, Callable[[Problem, Tensor], Tensor]] = {"direct": direct, "adjoint": adjoint, "irdm": irdm}
+GRADIENTS: dict[str, Callable[[InitialValueProblem, Tensor], Tensor]] = {
+    "direct": direct,
+    "adjoint": adjoint,
+    "irdm": irdm,
+}
 
 
 def solve(field: Field, z0: Tensor, t0: float, t1: float, method: Method) -> Tensor:
@@ -69,6 +73,6 @@ def solve(field: Field, z0: Tensor, t0: float, t1: float, method: Method) -> Ten
     if t0 == t1 or not z0.numel():
         return z0
     times = chebyshev_nodes(t0, t1, method.nodes) if method.gradient == "irdm" else (t0, t1)
-    problem = Problem(field, SOLVERS[method.solver](method), times)
+    problem = InitialValueProblem(field, SOLVERS[method.solver](method), times)
     wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (z0, *field.tensors()))
     return GRADIENTS[method.gradient if wanted else "direct"](problem, z0)

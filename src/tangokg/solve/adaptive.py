@@ -9,7 +9,7 @@ import torch
 from torchdiffeq import odeint
 
 from tangokg.errors import TrainingError
-from tangokg.solve.field import Derivative, State
+from tangokg.solve.field import Slope, Tensors
 
 # Left out: torchdiffeq's fixed grids (its ``rk4`` is the 3/8 rule, ours the classical tableau) and its ``fehlberg2``,
 # whose error was 17 to 50 times the tolerance on smooth fields.
@@ -24,7 +24,7 @@ class Adaptive:
     rtol: float
     atol: float
 
-    def __call__(self, f: Derivative, state: State, times: Sequence[float]) -> list[State]:
+    def __call__(self, f: Slope, state: Tensors, times: Sequence[float]) -> list[Tensors]:
         """Steps end on ``times``: left alone, torchdiffeq steps past the end and interpolates back from there.
 
         A kink of f just beyond the end then spoils the gradient (relu, dopri5, tolerance 1e-7: 1e-3 instead of 2e-7).

@@ -7,8 +7,8 @@ from typing import Protocol, Self, runtime_checkable
 
 from torch import Tensor
 
-State = tuple[Tensor, ...]
-Derivative = Callable[[float | Tensor, State], State]
+Tensors = tuple[Tensor, ...]
+Slope = Callable[[float | Tensor, Tensors], Tensors]
 
 
 class Field(Protocol):
@@ -42,4 +42,4 @@ class Stepping(Field, Protocol):
 class Solver(Protocol):
     """Carries a state along ``times``, ascending or descending, and gives it at each of ``times[1:]``."""
 
-    def __call__(self, f: Derivative, state: State, times: Sequence[float]) -> list[State]: ...
+    def __call__(self, f: Slope, state: Tensors, times: Sequence[float]) -> list[Tensors]: ...

@@ -23,12 +23,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from tangokg.solve.barycentric import interpolate
-from tangokg.solve.field import Field, Solver, State, Stepping
+from tangokg.solve.field import Field, Solver, Stepping, Tensors
 from tangokg.solve.integrate import FixedGrid
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class InitialValueProblem:
     """A field, the solver that carries z along it, and the times at which it stops, ends included."""
 
     field: Field
@@ -36,13 +36,13 @@ class Problem:
     times: tuple[float, ...]
 
 
-def forward(problem: Problem, z0: Tensor) -> list[Tensor]:
+def forward(problem: InitialValueProblem, z0: Tensor) -> list[Tensor]:
     """z at each of the times after the first."""
     along = problem.solver(lambda t, state: (problem.field(t, *state),), (z0,), problem.times)
     return [z for (z,) in along]
 
 
-def direct(problem: Problem, z0: Tensor) -> Tensor:
+def direct(problem: InitialValueProblem, z0: Tensor) -> Tensor:
     """z(t1), differentiated step by step: by autograd, or on a fixed grid by a field that takes its steps itself."""
     field, solver = problem.field, problem.solver
     if not isinstance(solver, FixedGrid) or not isinstance(field, Stepping):
@@ -51,22 +51,24 @@ def direct(problem: Problem, z0: Tensor) -> Tensor:
     return field.along(z0, solver.tableau.a, solver.tableau.b, lengths)
 
 
-def adjoint(problem: Problem, z0: Tensor) -> Tensor:
+def adjoint(problem: InitialValueProblem, z0: Tensor) -> Tensor:
     """z(t1), with the state integrated back in the reverse pass."""
     return _reversible(problem, z0, keep=1, back=_back_with_state)
 
 
-def irdm(problem: Problem, z0: Tensor) -> Tensor:
+def irdm(problem: InitialValueProblem, z0: Tensor) -> Tensor:
     """z(t1), with the state interpolated in the reverse pass through those at the problem's times."""
     return _reversible(problem, z0, keep=len(problem.times), back=_back_with_interpolation)
 
 
 # (problem with detached tensors, kept states, a(t1), tensors that want a gradient) -> a(t0), *g(t0)
-Backwards = Callable[[Problem, tuple[Tensor, ...], Tensor, tuple[Tensor, ...]], State]
+Backwards = Callable[[InitialValueProblem, tuple[Tensor, ...], Tensor, tuple[Tensor, ...]], Tensors]
 
 
-def _back_with_state(problem: Problem, kept: tuple[Tensor, ...], a1: Tensor, wanted: tuple[Tensor, ...]) -> State:
-    def f(t: float | Tensor, state: State) -> State:
+def _back_with_state(
+    problem: InitialValueProblem, kept: tuple[Tensor, ...], a1: Tensor, wanted: tuple[Tensor, ...]
+) -> Tensors:
+    def f(t: float | Tensor, state: Tensors) -> Tensors:
         dz, slopes = _slopes(problem, t, state[0], state[1], wanted)
         return (dz, *slopes)
 
@@ -75,9 +77,9 @@ def _back_with_state(problem: Problem, kept: tuple[Tensor, ...], a1: Tensor, wan
 
 
 def _back_with_interpolation(
-    problem: Problem, kept: tuple[Tensor, ...], a1: Tensor, wanted: tuple[Tensor, ...]
-) -> State:
-    def f(t: float | Tensor, state: State) -> State:
+    problem: InitialValueProblem, kept: tuple[Tensor, ...], a1: Tensor, wanted: tuple[Tensor, ...]
+) -> Tensors:
+    def f(t: float | Tensor, state: Tensors) -> Tensors:
         z = interpolate(problem.times, kept, float(t))
         return _slopes(problem, t, z, state[0], wanted)[1]
 
@@ -86,8 +88,8 @@ def _back_with_interpolation(
 
 
 def _slopes(
-    problem: Problem, t: float | Tensor, z: Tensor, a: Tensor, wanted: tuple[Tensor, ...]
-) -> tuple[Tensor, State]:
+    problem: InitialValueProblem, t: float | Tensor, z: Tensor, a: Tensor, wanted: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensors]:
     """f(t, z), and the time derivatives of a and of each g; zero where f does not depend on the tensor."""
     with torch.enable_grad():
         z = z.detach().requires_grad_()
@@ -97,7 +99,7 @@ def _slopes(
         return dz.detach(), torch.autograd.grad(dz, (z, *wanted), -a, materialize_grads=True)
 
 
-def _reversible(problem: Problem, z0: Tensor, keep: int, back: Backwards) -> Tensor:
+def _reversible(problem: InitialValueProblem, z0: Tensor, keep: int, back: Backwards) -> Tensor:
     z1: Tensor = _Reversible.apply(problem, keep, back, z0, *problem.field.tensors())  # type: ignore[no-untyped-call]
     return z1
 
@@ -106,7 +108,9 @@ class _Reversible(torch.autograd.Function):
     """Forward without a record; in reverse, the field as it was bound at the forward pass is evaluated anew."""
 
     @staticmethod
-    def forward(ctx: Any, problem: Problem, keep: int, back: Backwards, z0: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, problem: InitialValueProblem, keep: int, back: Backwards, z0: Tensor, *tensors: Tensor
+    ) -> Tensor:
         states = [z0, *forward(problem, z0)]
         ctx.problem, ctx.back, ctx.keep = problem, back, keep
         ctx.save_for_backward(*states[-keep:], *tensors)
@@ -119,7 +123,7 @@ class _Reversible(torch.autograd.Function):
         needed = ctx.needs_input_grad[4:]
         leaves = tuple(w.detach().requires_grad_(need) for w, need in zip(tensors, needed, strict=True))
         field = ctx.problem.field.rebind(leaves)
-        problem = Problem(field, ctx.problem.solver, ctx.problem.times)
+        problem = InitialValueProblem(field, ctx.problem.solver, ctx.problem.times)
         wanted = tuple(w for w in leaves if w.requires_grad)
         a0, *g0 = ctx.back(problem, kept, a1, wanted)
         found = iter(g0)

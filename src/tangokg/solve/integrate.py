@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from tangokg.solve.field import Derivative, State
+from tangokg.solve.field import Slope, Tensors
 from tangokg.solve.tableaus import Tableau
 
 
@@ -28,7 +28,7 @@ class FixedGrid:
     tableau: Tableau
     steps: int
 
-    def __call__(self, f: Derivative, state: State, times: Sequence[float]) -> list[State]:
+    def __call__(self, f: Slope, state: Tensors, times: Sequence[float]) -> list[Tensors]:
         states = []
         for t, lengths in zip(times, self.lengths(times), strict=False):
             for step, dt in enumerate(lengths):
@@ -46,15 +46,15 @@ class FixedGrid:
         return [[(t1 - t0) / share] * share for (t0, t1), share in zip(ends, shares, strict=True)]
 
 
-def _step(f: Derivative, state: State, t: float, dt: float, tableau: Tableau) -> State:
+def _step(f: Slope, state: Tensors, t: float, dt: float, tableau: Tableau) -> Tensors:
     """One step of length ``dt``: the formula of :class:`Tableau`."""
-    k: list[State] = []
+    k: list[Tensors] = []
     for a, c in zip(tableau.a, tableau.c, strict=True):
         k.append(f(t + c * dt, _moved(state, k, a, dt)))
     return _moved(state, k, tableau.b, dt)
 
 
-def _moved(state: State, k: list[State], weights: Sequence[float], dt: float) -> State:
+def _moved(state: Tensors, k: list[Tensors], weights: Sequence[float], dt: float) -> Tensors:
     """``state + dt * sum of weights * k``, component by component."""
     for weight, slope in zip(weights, k, strict=True):
         if weight:

@@ -14,7 +14,7 @@ RECENT = 30  # usual gaps: a pair with a fact in the last so many is recently ac
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class HazardQueries:
     """Pairs, each with what is known and when: a fact of the snapshots ``begin .. end - 1`` is what is asked for."""
 
     pair: Tensor  # (M,) s * 2R + r
@@ -26,10 +26,10 @@ class Asked:
     def __len__(self) -> int:
         return len(self.pair)
 
-    def select(self, rows: Tensor | slice) -> Asked:
-        return Asked(self.pair[rows], self.known[rows], self.t[rows], self.begin[rows], self.end[rows])
+    def select(self, rows: Tensor | slice) -> HazardQueries:
+        return HazardQueries(self.pair[rows], self.known[rows], self.t[rows], self.begin[rows], self.end[rows])
 
-    def sample(self, most: int, generator: torch.Generator) -> Asked:
+    def sample(self, most: int, generator: torch.Generator) -> HazardQueries:
         """As many rows as there are, or ``most``, in their order."""
         if len(self) <= most:
             return self
@@ -40,24 +40,24 @@ class Asked:
         return pasts.pair.within(pasts.pair.find(self.pair), self.begin, self.end)
 
 
-def ask_steps(timeline: Timeline, pasts: Pasts, target: Tensor, known: Tensor, recent: float = RECENT) -> Asked:
+def ask_steps(timeline: Timeline, pasts: Pasts, target: Tensor, known: Tensor, recent: float = RECENT) -> HazardQueries:
     """The pairs recently active before the ``known`` (W,) snapshots end, at each ``target`` (W,)."""
     window, pair = recent_pairs(timeline, known, timeline.t[target], recent * pasts.gap)
     known, target = known[window], target[window]
-    return Asked(pair, known, pasts.times[target], target, target + 1)
+    return HazardQueries(pair, known, pasts.times[target], target, target + 1)
 
 
-def ask_spans(timeline: Timeline, pasts: Pasts, known: Tensor, length: Tensor, end: int) -> Asked:
+def ask_spans(timeline: Timeline, pasts: Pasts, known: Tensor, length: Tensor, end: int) -> HazardQueries:
     """The pairs recently active, for spans of ``length`` (W,) usual gaps after what is known; they end by ``end``."""
     last = pasts.times[(known - 1).clamp(min=0)]
     whole = (known > 0) & (last + length <= (pasts.times[end - 1] if 0 < end <= len(pasts.times) else -1.0))
     known, t = known[whole], (last + length)[whole]
     window, pair = recent_pairs(timeline, known, timeline.t[(known - 1).clamp(min=0)] + pasts.gap, RECENT * pasts.gap)
     stop = torch.searchsorted(pasts.times, t + 1e-9, right=True)
-    return Asked(pair, known[window], t[window], known[window], stop[window])
+    return HazardQueries(pair, known[window], t[window], known[window], stop[window])
 
 
-def log_reach(pasts: Pasts, asked: Asked) -> Tensor:
+def log_reach(pasts: Pasts, asked: HazardQueries) -> Tensor:
     """(M,) the logarithm of how far the time asked for lies after what is known, in usual gaps."""
     times = torch.cat([pasts.times, pasts.times.new_zeros(1)])
     reach: Tensor = (asked.t - times[(asked.known - 1).clamp(min=0)]).clamp(min=0.25)
