@@ -18,7 +18,7 @@ from experiments.bench.form import Stopwatch, Times, interleaved, logger, make_r
 from experiments.bench.material import check_encoder, draw_events, make_tango
 from tangokg.errors import ConfigError
 from tangokg.snapshots.windows import queries_at, windows_at
-from tangokg.train import RunConfig, make_config
+from tangokg.train import RunConfig, TrainSettings, make_config
 from tangokg.train.memory import free_bytes, keep_freed_memory, needed_bytes
 
 CPU = torch.device("cpu")
@@ -117,7 +117,7 @@ class _Case:
     def step(self, repeats: int) -> Times | None:
         """A training step; None where its scores do not fit."""
         free = free_bytes(self.device)
-        if free is not None and needed_bytes(self.model, self.timeline, 1) > free:
+        if free is not None and sum(needed_bytes(self.model, self.timeline, TrainSettings(batch_windows=1))) > free:
             return None
         optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, fused=True)
 

@@ -10,7 +10,9 @@ from tangokg.cli import _out_of_memory
 from tangokg.errors import MemoryShort, TrainingError
 from tangokg.models.counters import Frequency
 from tangokg.models.tango import Tango, TangoSettings
-from tangokg.train import memory
+from tangokg.snapshots.timeline import Timeline
+from tangokg.train import TrainSettings, make_config, memory
+from tangokg.train.material import build_model
 from tangokg.train.memory import (
     check_memory,
     free_bytes,
@@ -22,34 +24,56 @@ from tangokg.train.memory import (
 CPU = torch.device("cpu")
 
 
+def small_model(timeline: Timeline) -> Tango:
+    return Tango(TangoSettings(decoder="distmult", dim=4), timeline, torch.Generator())
+
+
 def test_the_need_is_weights_and_the_scores_of_the_largest_step() -> None:
     timeline = make_timeline()
-    model = Tango(TangoSettings(decoder="distmult", dim=4), timeline, torch.Generator())
+    model = small_model(timeline)
     weights = 4 * sum(p.numel() for p in model.parameters())
     sizes = sorted(timeline.offset.diff().tolist(), reverse=True)
     for windows in (1, 2, 100):
-        assert needed_bytes(model, timeline, windows) >= 5 * weights + 2 * 4 * sum(sizes[:windows]) * N
-    assert needed_bytes(model.double(), timeline, 2) > needed_bytes(model.float(), timeline, 2)
+        need = sum(needed_bytes(model, timeline, TrainSettings(batch_windows=windows)))
+        assert need >= 5 * weights + 2 * 4 * sum(sizes[:windows]) * N
+    two = TrainSettings(batch_windows=2)
+    assert sum(needed_bytes(model.double(), timeline, two)) > sum(needed_bytes(model.float(), timeline, two))
+
+
+def test_scores_in_parts_need_no_more_than_their_memory_or_one_question() -> None:
+    timeline = make_timeline()
+    model = small_model(timeline)
+    weights, one = 5 * 4 * sum(p.numel() for p in model.parameters()), 2 * 4 * N
+    for room, scores in ((1, one), (3 * one, 3 * one), (2**30, one * int(timeline.offset.diff().max()))):
+        settings = TrainSettings(batch_windows=1, score_memory=room / 2**30)
+        assert needed_bytes(model, timeline, settings) == (weights, scores)
 
 
 def test_a_run_that_fits_passes_and_one_byte_less_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     timeline = make_timeline()
-    model = Tango(TangoSettings(decoder="distmult", dim=4), timeline, torch.Generator())
-    need = needed_bytes(model, timeline, 3)
-    monkeypatch.setattr(memory, "free_bytes", lambda device: need)
-    check_memory(model, timeline, 3, CPU)
-    monkeypatch.setattr(memory, "free_bytes", lambda device: need - 1)
-    with pytest.raises(MemoryShort, match=r"--set batch_windows=1, now 3.*--set dim"):
-        check_memory(model, timeline, 3, CPU)
+    three, drawn = TrainSettings(batch_windows=3, score_memory=2.0), TrainSettings(batch_queries=64)
+    tango, other = small_model(timeline), build_model(make_config("distmult", assignments=["dim=4"]), timeline)
+    for model in (tango, other):
+        need = sum(needed_bytes(model, timeline, three))
+        monkeypatch.setattr(memory, "free_bytes", lambda device, need=need: need)
+        check_memory(model, timeline, three, CPU)
+        monkeypatch.setattr(memory, "free_bytes", lambda device, need=need: need - 1)
+        changes = "score_memory=.*, now 2" if model is tango else "batch_windows=1, now 3"
+        with pytest.raises(MemoryShort, match=rf"--set {changes}.*--set dim"):
+            check_memory(model, timeline, three, CPU)
     with pytest.raises(MemoryShort, match=r"--set batch_queries=16, now 64.*--set dim"):
-        check_memory(model, timeline, 3, CPU, batch_queries=64)
+        check_memory(other, timeline, drawn, CPU)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10)
+    with pytest.raises(MemoryShort, match=r"Take a smaller state"):  # the weights alone do not fit
+        check_memory(tango, timeline, three, CPU)
     monkeypatch.setattr(memory, "free_bytes", lambda device: None)
-    check_memory(model, timeline, 3, CPU)
+    check_memory(tango, timeline, three, CPU)
 
 
 def test_a_model_without_weights_needs_no_more_than_its_scores() -> None:
     timeline = make_timeline()
-    assert needed_bytes(Frequency(), timeline, 1) == 2 * 4 * int(timeline.offset.diff().max()) * N
+    one = TrainSettings(batch_windows=1)
+    assert needed_bytes(Frequency(), timeline, one)[1] == 2 * 4 * int(timeline.offset.diff().max()) * N
 
 
 def test_free_memory_is_a_number_or_unknown() -> None:

@@ -11,10 +11,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
+from tangokg.decode.parts import cut, sum_of_parts
 from tangokg.snapshots.blocks import Block
 from tangokg.snapshots.windows import Queries
 
 ALIGNED = {"cpu": 1, "cuda": 8}  # of which the number of columns is a multiple
+MATRICES = 2  # of (B, N) at once in the loss: the scores, and those of touched entities
 STATE_BYTES = {"cpu": 0, "cuda": 2**30}  # of states written out at once; on a CPU one window's stay in the cache
 
 
@@ -81,11 +83,23 @@ class States:
         logits: Tensor = _Scores.apply(query, self.base, self.touched, self._layout(asked))  # type: ignore[no-untyped-call]
         return logits
 
-    def cross_entropy(self, query: Tensor, asked: Queries) -> Tensor:
-        """Mean cross-entropy of the answers under softmax over all candidates, in one (B, N) matrix overall."""
-        tensors = query.to(self.base.dtype), self.base, self.touched, asked.answer
-        loss: Tensor = _CrossEntropy.apply(*tensors, self._layout(asked))  # type: ignore[no-untyped-call]
-        return loss
+    def cross_entropy(self, query: Tensor, asked: Queries, room: int = 0) -> Tensor:
+        """Mean cross-entropy of the answers under softmax over all candidates.
+
+        One (B, N) matrix is written, or one after the other for as many queries as ``room`` bytes hold.
+        """
+        tensors = query.to(self.base.dtype), self.base, self.touched
+        costs = torch.full((len(query),), MATRICES * len(self.base) * self.base.element_size())
+        parts = cut(costs, room)
+        if len(parts) == 1:
+            loss: Tensor = _CrossEntropy.apply(*tensors, asked.answer, self._layout(asked))  # type: ignore[no-untyped-call]
+            return loss
+
+        def loss_of(part: slice, query: Tensor, base: Tensor, touched: Tensor) -> Tensor:
+            states, own = replace(self, base=base, touched=touched), asked.select(part)
+            return states.cross_entropy(query[part], own) * (len(own) / len(asked))
+
+        return sum_of_parts(loss_of, parts, tensors, ())
 
     def _layout(self, asked: Queries) -> _Layout:
         ends = pairwise(accumulate(asked.sizes, initial=0)), pairwise(self.block.borders)

@@ -8,17 +8,23 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from tangokg.decode import States
 from tangokg.decode.losses import filtered_cross_entropy, true_answers
+from tangokg.decode.parts import cut, sum_of_parts
 from tangokg.errors import ConfigError
 from tangokg.history.head import Asked, HistorySettings, Scored, Terms, mix
 from tangokg.history.heads import HEAD_ROWS, Heads, check_heads
-from tangokg.history.partners import find_partners
+from tangokg.history.partners import Partners, find_partners
 from tangokg.history.subjects import SubjectStream
 from tangokg.models.protocol import Sight
 from tangokg.models.sizes import Size, history_by_rule
 from tangokg.models.tango import Encoded, Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
+
+MATRICES = 6  # of (B, N) that the loss holds for its gradient
+PAIR_ROWS = 12  # rows of ``width`` numbers that it holds for each partner of a question's subject
+BEST_ROWS = 10  # times ``width`` rows for the best partners of a question, whose number follows from it
 
 
 @dataclass(frozen=True)
@@ -77,33 +83,77 @@ class Flagship(Tango):
         sight = super().sight()
         return sight and replace(sight, ways=self.heads.ways, totals=self.settings.activity or bool(self.settings.runs))
 
+    def partners(self, encoded: Encoded, queries: Queries) -> Partners:
+        return find_partners(encoded.timeline, encoded.windows, queries, float(self.gap))
+
+    def ask(self, encoded: Encoded, partners: Partners, generator: torch.Generator | None) -> tuple[Tensor, States]:
+        """Query vectors (B, D), and the states to compare them with."""
+        queries = partners.queries
+        rows, states = encoded.candidates.take(queries.window, queries.s)
+        if self.subject is not None:
+            rows = rows + self.subject(partners, rows, states.base, float(self.gap), generator)
+        return self.decoder(rows, encoded.relations, queries.r, generator), states
+
+    def answer(
+        self, query: Tensor, states: States, partners: Partners, generator: torch.Generator | None
+    ) -> tuple[Tensor, list[Scored]]:
+        """Scores (B, N) of the states, and what each head says of some candidates."""
+        heads: list[Scored] = self.heads(Asked(partners, states.project, float(self.gap), generator))
+        return states.scores(query, partners.queries), heads
+
     def branches(
         self, encoded: Encoded, queries: Queries, generator: torch.Generator | None
     ) -> tuple[Tensor, list[Scored]]:
         """Scores (B, N) of the states, and what each head says of some candidates."""
-        gap = float(self.gap)
-        partners = find_partners(encoded.timeline, encoded.windows, queries, gap)
-        rows, states = encoded.candidates.take(queries.window, queries.s)
-        if self.subject is not None:
-            rows = rows + self.subject(partners, rows, states.base, gap, generator)
-        query = self.decoder(rows, encoded.relations, queries.r, generator)
-        heads: list[Scored] = self.heads(Asked(partners, states.project, gap, generator))
-        return states.scores(query, queries), heads
+        partners = self.partners(encoded, queries)
+        return self.answer(*self.ask(encoded, partners, generator), partners, generator)
 
     def terms(self, encoded: Encoded, queries: Queries) -> Terms | None:
-        return self.heads.terms(
-            find_partners(encoded.timeline, encoded.windows, queries, float(self.gap)), float(self.gap)
-        )
+        return self.heads.terms(self.partners(encoded, queries), float(self.gap))
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         distinct, row = queries.distinct()
         return mix(*self.branches(encoded, distinct, None)).index_select(0, row)
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
+        encoded = self.encode(timeline, windows, generator)
         distinct, row = queries.distinct()
-        scores, heads = self.branches(self.encode(timeline, windows, generator), distinct, generator)
-        true = true_answers(timeline, windows, distinct)
-        loss = filtered_cross_entropy(mix(scores, heads), row, queries.answer, true, self.settings.smoothing)
+        partners = self.partners(encoded, distinct)
+        query, states = self.ask(encoded, partners, generator)
+        parts = cut(self._costs(partners), self.score_bytes)
+        if len(parts) == 1:
+            true = true_answers(timeline, windows, distinct)
+            return self._loss(query, states, partners, row, queries.answer, true, generator)
+
+        def loss_of(part: slice, query: Tensor, base: Tensor, touched: Tensor) -> Tensor:
+            here = ((row >= part.start) & (row < part.stop)).nonzero()[:, 0]  # the answers to these questions
+            own = replace(states, base=base, touched=touched)
+            asked = distinct.select(part)
+            near, true = self.partners(encoded, asked), true_answers(timeline, windows, asked)
+            loss = self._loss(query[part], own, near, row[here] - part.start, queries.answer[here], true, generator)
+            return loss * (len(here) / len(queries))
+
+        return sum_of_parts(loss_of, parts, (query, states.base, states.touched), self.heads.parameters())
+
+    def _loss(
+        self,
+        query: Tensor,
+        states: States,
+        partners: Partners,
+        row: Tensor,
+        answer: Tensor,
+        true: tuple[Tensor, Tensor],
+        generator: torch.Generator,
+    ) -> Tensor:
+        """The mean loss of answers, each to the question in its ``row``; ``true`` are all true ones."""
+        scores, heads = self.answer(query, states, partners, generator)
+        loss = filtered_cross_entropy(mix(scores, heads), row, answer, true, self.settings.smoothing)
         if self.settings.auxiliary and heads:
-            loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, row, queries.answer, true)
+            loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, row, answer, true)
         return loss
+
+    def _costs(self, partners: Partners) -> Tensor:
+        """(B,) bytes that each question holds for its gradient: scores of all entities, and rows of its partners."""
+        met, width = partners.start.diff().index_select(0, partners.of), self.settings.width
+        rows = PAIR_ROWS * met + BEST_ROWS * width  # (B,)
+        return self.entities.element_size() * (MATRICES * len(self.entities) + width * rows)

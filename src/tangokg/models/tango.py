@@ -105,6 +105,7 @@ class Tango(Model):
         "prior": "fresh",
         "prototype": "fresh",
     }
+    in_parts = True
     _captures: Captures | None = None
     draw: Tensor  # () which window's graphs, where they are another's
     prior: Tensor
@@ -256,7 +257,7 @@ class Tango(Model):
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
         encoded = self.encode(timeline, windows, generator)
         query, states = self._ask(encoded, queries, generator)
-        return states.cross_entropy(query, queries)
+        return states.cross_entropy(query, queries, self.score_bytes)
 
     def travelled(self, encoded: Encoded) -> Tensor:
         moved = torch.zeros_like(encoded.states.block.entity, dtype=torch.bool)  # (M,) further rows may stand there

@@ -115,7 +115,7 @@ class Session:
             fused=fabric.device.type in ("cpu", "cuda"),
         )
         self.plain = model
-        model.cuda_graphs = self.settings.cuda_graphs
+        model.cuda_graphs, model.score_bytes = self.settings.cuda_graphs, int(self.settings.score_memory * 2**30)
         self.loss, self.optimizer = fabric.setup(_Loss(model), optimizer)
         self.generators = {
             "order": torch.Generator().manual_seed(config.seed),

@@ -98,7 +98,7 @@ def can_learn(config: RunConfig, material: Material) -> bool:
             f"the training part has {len(material.own)} distinct time(s); learning from history takes two at least. "
             f"Give more data, or a finer time unit."
         )
-    check_memory(sized, material.train, config.train.batch_windows, material.train.device, config.train.batch_queries)
+    check_memory(sized, material.train, config.train, material.train.device)
     return True
 
 

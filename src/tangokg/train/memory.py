@@ -11,17 +11,23 @@ import torch
 from tangokg.errors import MemoryShort
 from tangokg.models.protocol import Model
 from tangokg.snapshots.timeline import Timeline
+from tangokg.train.settings import TrainSettings
 
 LITTLE = 0.3  # of all memory: if less is free, freed blocks go back to the system
 
 
-def needed_bytes(model: Model, timeline: Timeline, batch_windows: int, batch_queries: int = 0) -> int:
-    """Bytes of weights, gradients, two moments and the best weights, and the scores of the largest step twice."""
+def needed_bytes(model: Model, timeline: Timeline, train: TrainSettings) -> tuple[int, int]:
+    """Bytes of weights, gradients, two moments and the best weights; and of the scores of the largest step twice.
+
+    Scores of a model whose loss is computed in parts take no more than ``score_memory``, or those of one question.
+    """
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
-    largest = timeline.offset.diff().topk(min(batch_windows, len(timeline))).values.sum() if len(timeline) else 0
-    largest = batch_queries or largest
-    size = next((p.element_size() for p in model.parameters()), 4)
-    return 5 * weights + 2 * size * int(largest) * timeline.num_entities
+    largest = timeline.offset.diff().topk(min(train.batch_windows, len(timeline))).values.sum() if len(timeline) else 0
+    each = 2 * next((p.element_size() for p in model.parameters()), 4) * timeline.num_entities
+    scores = each * int(train.batch_queries or largest)
+    if model.in_parts and train.score_memory:
+        scores = min(scores, max(each, int(train.score_memory * 2**30)))
+    return 5 * weights, scores
 
 
 def free_bytes(device: torch.device) -> int | None:
@@ -40,20 +46,25 @@ def _meminfo(name: str) -> int | None:
     return int(lines[name].split()[0]) * 1024 if name in lines else None
 
 
-def check_memory(
-    model: Model, timeline: Timeline, batch_windows: int, device: torch.device, batch_queries: int = 0
-) -> None:
+def check_memory(model: Model, timeline: Timeline, train: TrainSettings, device: torch.device) -> None:
     """Raise before a run that cannot fit, with what to change."""
-    need, free = needed_bytes(model, timeline, batch_windows, batch_queries), free_bytes(device)
-    if free is not None and need > free:
-        fewer = f"windows a step (--set batch_windows=1, now {batch_windows})"
-        if batch_queries:
-            fewer = f"questions a step (--set batch_queries={max(1, batch_queries // 4)}, now {batch_queries})"
-        raise MemoryShort(
-            f"this run needs about {need / 2**30:.1f} GiB on {device}, and {free / 2**30:.1f} GiB are free. "
-            f"Take fewer {fewer}, a smaller state (--set dim=100), or a coarser time unit, so that a snapshot holds "
-            f"fewer facts at once."
-        )
+    (weights, scores), free = needed_bytes(model, timeline, train), free_bytes(device)
+    need = weights + scores
+    if free is None or need <= free:
+        return
+    fewer = f"fewer windows a step (--set batch_windows=1, now {train.batch_windows}), "
+    if model.in_parts:
+        room = 0.8 * (free - weights) / 2**30
+        fewer = f"less memory for scores (--set score_memory={room:.2g}, now {train.score_memory:.2g}), "
+        fewer *= room > 0  # else the weights alone are too many
+    elif train.batch_queries:
+        quarter = max(1, train.batch_queries // 4)
+        fewer = f"fewer questions a step (--set batch_queries={quarter}, now {train.batch_queries}), "
+    raise MemoryShort(
+        f"this run needs about {need / 2**30:.1f} GiB on {device}, and {free / 2**30:.1f} GiB are free. "
+        f"Take {fewer}a smaller state (--set dim=100), or a coarser time unit, so that a snapshot holds "
+        f"fewer facts at once."
+    )
 
 
 def give_memory_back(device: torch.device) -> bool:

@@ -21,6 +21,7 @@ EPOCH_STEPS = 25  # at least
 RUN_QUERIES, RUN_EPOCHS = 1_200_000, (8, 60)  # of a whole training by rule
 BUDGET = 420.0  # seconds by rule on a CPU: with reading and measuring, a model within ten minutes
 FEW_FACTS, FEW_RATE = 2_000, 0.01  # to train on, and the learning rate below
+SCORE_MEMORY = {"cpu": 2.0, "cuda": 16.0}  # GiB by rule, the same on every machine, so that runs can be repeated
 NO_LIMIT = -1.0
 LIMITS = ("epochs", "budget", "refit")  # may change when a run is resumed
 SCHEDULES = ("plateau", "cosine")
@@ -42,6 +43,7 @@ class TrainSettings:
     batch_windows: int = 0  # target snapshots in one step; 0: as many as have step_queries, on a CPU two at most
     step_queries: int = 10_000  # about so many questions in a step, where batch_windows is left to the rule
     batch_queries: int = 0  # questions in one step, drawn from all snapshots; 0: those of whole snapshots
+    score_memory: float = 0.0  # GiB for the scores of a step and what leads to them; 0: 2 on a CPU, 16 on a GPU
     horizons: int = 1  # questions are up to this many steps ahead, about half of them one step; so is validation
     clip: float = 1.0  # largest norm of the gradient; 0: no limit
     optimizer: str = "adam"  # adam or adamw, which keeps the weight decay apart from the gradient
@@ -60,6 +62,7 @@ class TrainSettings:
             "batch_windows",
             "step_queries",
             "batch_queries",
+            "score_memory",
             "clip",
             "weight_decay",
             "checkpoint_seconds",
@@ -94,10 +97,11 @@ def by_rule(train: TrainSettings, queries: int, snapshots: int, num_entities: in
     rate = train.learning_rate or (FEW_RATE if queries < 2 * FEW_FACTS else usual)
     budget = train.budget or (BUDGET if device_type == "cpu" else NO_LIMIT)
     epochs = train.epochs or min(max(RUN_QUERIES // max(1, queries), RUN_EPOCHS[0]), RUN_EPOCHS[1])
-    return replace(train, epochs=epochs, batch_windows=windows, learning_rate=rate, budget=budget)
+    memory = train.score_memory or SCORE_MEMORY[device_type]
+    return replace(train, epochs=epochs, batch_windows=windows, learning_rate=rate, budget=budget, score_memory=memory)
 
 
-RULED = ("epochs", "batch_windows", "learning_rate", "budget")  # 0: by rule
+RULED = ("epochs", "batch_windows", "learning_rate", "budget", "score_memory")  # 0: by rule
 
 
 @dataclass(frozen=True)
