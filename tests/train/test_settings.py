@@ -196,8 +196,8 @@ def test_a_batch_that_is_given_stays() -> None:
     data = make_world(num_actors=36, num_days=60).dataset
     given, left = (make_config("tango", assignments=[f"batch_windows={n}", "device=cpu"]) for n in (7, 0))
     assert resolve(given, data).train.batch_windows == 7
-    chosen = {"epochs": RUN_EPOCHS[1], "batch_windows": 2, "learning_rate": FEW_RATE, "budget": BUDGET}
-    assert resolve(left, data).train == replace(left.train, **chosen, score_memory=SCORE_MEMORY["cpu"])
+    chosen = replace(left.train, epochs=RUN_EPOCHS[1], batch_windows=2, learning_rate=FEW_RATE, budget=BUDGET)
+    assert resolve(left, data).train == replace(chosen, score_memory=SCORE_MEMORY["cpu"])
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in MODELS.items() if hasattr(recipe.settings, "unit")])
