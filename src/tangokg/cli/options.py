@@ -30,6 +30,10 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finish
 Model = Annotated[str | None, typer.Option(help=ABOUT_MODEL)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
 Device = Annotated[str | None, typer.Option(metavar="NAME", help="auto (cuda where it is available), cpu or cuda.")]
+Devices = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Train in N processes on this machine: one for each GPU, or on the CPU."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as dim=100. Can be repeated.")

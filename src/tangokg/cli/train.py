@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +19,7 @@ from tangokg.cli.options import (
     ABOUT_DATA,
     AllowSeen,
     Device,
+    Devices,
     Epochs,
     Json,
     Model,
@@ -29,7 +32,7 @@ from tangokg.cli.options import (
 from tangokg.cli.output import Output, Stopped
 from tangokg.cli.tables import FIGURES, counted, figures, make_table
 from tangokg.config import parse_duration
-from tangokg.errors import ConfigError, DataError, RunError
+from tangokg.errors import ConfigError, DataError, RunError, TangoError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
@@ -43,7 +46,28 @@ FEW_FACTS, FEW_ENTITIES = 2000, 500  # to train on; below either, smaller settin
 SMALL = ("dim=32", "history=2", "epochs=10", "learning_rate=0.01")
 
 
+PAUSE = 3.0  # seconds
+
+
+def first_speaks(command: Callable[..., None]) -> Callable[..., None]:
+    """An error of a helping process waits: most likely the first process has it too, and this one is ended."""
+
+    @wraps(command)
+    def run(*words: Any, **options: Any) -> None:
+        try:
+            command(*words, **options)
+        except TangoError:
+            from tangokg.train.processes import place
+
+            if place()[0] > 0:
+                time.sleep(PAUSE)
+            raise
+
+    return run
+
+
 @with_reading
+@first_speaks
 def train(
     ctx: typer.Context,
     reading: Splitting,
@@ -74,6 +98,7 @@ def train(
         bool, typer.Option("--refit", help="Then train on all parts, for use; the figures are from before.")
     ] = False,
     device: Device = None,
+    devices: Devices = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw loss and validation MRR: .png, .svg or .pdf.")
     ] = None,
@@ -86,6 +111,13 @@ def train(
     output.check_figure(plot)
     from tangokg.forecast.counters import counted_parts
     from tangokg.train import RunFolder
+    from tangokg.train.processes import place
+    from tangokg.train.processes import start as start_processes
+
+    if devices is not None and devices > 1 and place()[1] == 1:
+        raise typer.Exit(start_processes(devices, output.words))
+    helps = place()[0] > 0  # another process writes and says everything
+    output.quiet = output.quiet or helps
 
     dataset = reading.read(data) if data is not None else _kept_data(out if resume else None)
     assignments = [*(settings or []), *_limits(budget, epochs, refit), *([f"train.device={device}"] if device else [])]
@@ -101,6 +133,8 @@ def train(
     again = ["tango", *(word for word in output.words if word not in ("--resume", "--overwrite")), "--resume"]
     options = {"resume": resume, "overwrite": overwrite, "start_from": start, "allow_seen": allow_seen}
     forecaster = fit_shown(output, dataset, resolved, out=folder, again=again, **options)
+    if helps:
+        return
     metrics = _metrics(forecaster, folder) | counted_parts(forecaster)
     if as_json:
         output.json(metrics)

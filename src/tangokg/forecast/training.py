@@ -25,12 +25,13 @@ from tangokg.quads.differing import what_differs
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
-from tangokg.train import Interrupted, Reporter, RunConfig, RunFolder, Stop, make_config, resolve
+from tangokg.train import Interrupted, Progress, Reporter, RunConfig, RunFolder, Stop, make_config, resolve
 from tangokg.train.devices import device_of, name_of
 from tangokg.train.display import print_end, print_refit
 from tangokg.train.exposure import Exposure, check_start, everything
 from tangokg.train.loop import fit as train
 from tangokg.train.notebook import default_display
+from tangokg.train.processes import Group, joined
 from tangokg.train.provenance import commit
 from tangokg.train.replacing import owning_run, removing_failed, replacing
 from tangokg.train.settings import LIMITS, NO_LIMIT, change, inherit
@@ -74,7 +75,8 @@ def fit(
     seconds), ``stop`` a callback that is asked after each step. Ctrl-C raises :class:`tangokg.Interrupted`, whose
     ``forecaster`` has the best weights so far. ``columns`` to ``overlap`` say how a table or folder is read, as in
     :func:`tangokg.read_events`. With ``verbose=False`` nothing is shown; each epoch is logged in any case
-    (``logging.getLogger("tangokg")``, level INFO).
+    (``logging.getLogger("tangokg")``, level INFO). Started by torchrun or Slurm in several processes, they train
+    together: each gets the same weights, the first one alone writes and measures.
     """
     if "model" in settings:
         raise ConfigError(f"the model is the second argument of fit: fit(data, {settings['model']!r}).")
@@ -85,16 +87,20 @@ def fit(
     reading = TableKeywords(
         columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
     )
-    with watching(), nullcontext() if out is None else owning_run(out):
+    with joined() as group, watching(), nullcontext() if out is None or not group.first else owning_run(out):
         training = _prepare(as_dataset(data, overlap, **reading), resolved, out, resume, start_from, allow_seen)
+        if not group.first:
+            return _help(training, group, None if out is None else RunFolder(Path(out)), resume, stop or never)
         with nullcontext() if out is None else replacing(out, overwrite):
             new = out is not None and not RunFolder(Path(out)).begun
             folder = None if out is None else _open(out, training, resume, overwrite)
-            if folder is not None and resume and folder.finished:
+            finished = folder is not None and resume and folder.finished
+            group.largest(int(finished))
+            if folder is not None and finished:
                 return load(folder.path, training.config.train.device)
             shown = nullcontext(reporter) if reporter is not None else default_display(verbose)
             with removing_failed(folder.path) if folder is not None and new else nullcontext(), shown as display:
-                trained = _train(training, folder, resume, display, stop or never)
+                trained = _train(training, folder, resume, display, stop or never, group)
         kept = folder is not None and resume and folder.dataset().own is not None  # facts observed before it went on
         return load(folder.path, training.config.train.device) if folder is not None and kept else trained
 
@@ -142,13 +148,27 @@ def _prepare(
     return _Training(dataset, resolve(config, dataset), exposure, Path(start_from), start)
 
 
-def _train(training: _Training, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop) -> Forecaster:
+def _help(training: _Training, group: Group, folder: RunFolder | None, resume: bool, stop: Stop) -> Forecaster:
+    """What every process but the first does: it trains along, and writes nothing."""
+    if group.largest(0) and folder is not None:  # the first process found a finished run
+        return load(folder.path, training.config.train.device)
+    checkpoint, config = None if folder is None else folder.checkpoint, training.config
+    model, progress = train(training.dataset, config, checkpoint, resume, training.start, None, None, stop, group=group)
+    if config.train.refit and any(True for _ in model.parameters()):
+        group.wait()  # the first process measures
+        model = _train_whole(training, folder, resume, None, stop, progress, group)
+    return Forecaster(model, training.dataset, config, progress, training.exposure)
+
+
+def _train(
+    training: _Training, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop, group: Group
+) -> Forecaster:
     """Train, measure and, if the settings say so, refit; a stop in between keeps the best so far."""
     files = (None, None) if folder is None else (folder.checkpoint, folder.log)
     best, saved = None, False
     try:
         model, progress = train(
-            training.dataset, training.config, files[0], resume, training.start, reporter, files[1], stop
+            training.dataset, training.config, files[0], resume, training.start, reporter, files[1], stop, group=group
         )
         best = Forecaster(model, training.dataset, training.config, progress, training.exposure)
         refit = training.config.train.refit and any(True for _ in model.parameters())
@@ -163,24 +183,43 @@ def _train(training: _Training, folder: RunFolder | None, resume: bool, reporter
             save_chances(folder.path, best.chances)
             folder.save_model(model, replace(progress, ended=CHOSEN) if refit else progress, training.exposure)
             saved = True
-        return _refit(training, best, folder, resume, reporter, stop) if refit else best
+        return _refit(training, best, folder, resume, reporter, stop, group) if refit else best
     except KeyboardInterrupt as interrupt:
         raise _keep(training, interrupt, best, None if saved else folder) from None
 
 
 def _refit(
-    training: _Training, chosen: Forecaster, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop
+    training: _Training,
+    chosen: Forecaster,
+    folder: RunFolder | None,
+    resume: bool,
+    reporter: Reporter,
+    stop: Stop,
+    group: Group,
 ) -> Forecaster:
     """The same model trained on all parts, for as many epochs as were best; its figures stay those of ``chosen``."""
-    config = replace(training.config, train=replace(training.config.train, budget=NO_LIMIT))
-    checkpoint = None if folder is None else folder.refit_checkpoint
-    whole = everything(training.dataset)
     print_refit(reporter, chosen.progress)
-    model, _ = train(whole, config, checkpoint, resume, training.start, reporter, stop=stop, like=chosen.progress)
+    group.wait()
+    model = _train_whole(training, folder, resume, reporter, stop, chosen.progress, group)
     exposure = training.exposure.after_refit(training.dataset)
     if folder is not None:
         folder.save_model(model, chosen.progress, exposure)
     return Forecaster(model, training.dataset, training.config, chosen.progress, exposure, chosen.chances)
+
+
+def _train_whole(
+    training: _Training,
+    folder: RunFolder | None,
+    resume: bool,
+    reporter: Reporter | None,
+    stop: Stop,
+    like: Progress,
+    group: Group,
+) -> Model:
+    """The model trained on all parts."""
+    config = replace(training.config, train=replace(training.config.train, budget=NO_LIMIT))
+    checkpoint, whole = None if folder is None else folder.refit_checkpoint, everything(training.dataset)
+    return train(whole, config, checkpoint, resume, training.start, reporter, stop=stop, like=like, group=group)[0]
 
 
 def _keep(

@@ -79,6 +79,7 @@ class TangoAuthors(Model):
     """Entities and relations together along an ODE, all rows of them (docs/maths.md, row M31)."""
 
     rows: ClassVar = {"entities": "entity", "relations": "relation"}
+    divisible = False  # its batch normalisations are of single windows, and their running means of all of them
     gap: Tensor
 
     def __init__(self, settings: AuthorsSettings, train: Timeline, generator: torch.Generator) -> None:

@@ -46,6 +46,7 @@ class Model(nn.Module, ABC):
     looks_back: ClassVar[bool] = True  # whether scores depend on the snapshots that a window knows
     sparse: ClassVar[bool] = False  # whether most scores are 0, and :meth:`score_sparsely` says which are not
     one_by_one: bool = False  # whether windows encoded together change each other's scores a little
+    divisible: ClassVar[bool] = True  # whether several processes may share the windows of a training step
     in_parts: ClassVar[bool] = False  # whether the loss is computed in parts where its scores are many
     cuda_graphs: bool = False  # whether a training step on a GPU may be replayed; set by the training loop
     score_bytes: int = 0  # memory for the scores of a step and what leads to them; 0: no bound; set by the loop

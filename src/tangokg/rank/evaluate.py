@@ -99,8 +99,9 @@ def examine(
     cells: int | None = None,
     windows_at_once: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    among: slice | None = None,
 ) -> Metrics:
-    """Rank the answers of an exam that was prepared before.
+    """Rank the answers of an exam that was prepared before, or those of the windows ``among`` them.
 
     ``cells`` bounds the scores held at once and ``windows_at_once`` the windows encoded together (None: by device and
     free memory; one where the model wants its windows alone), ``progress`` receives (queries done, all queries); none
@@ -111,10 +112,11 @@ def examine(
     size = min(max(WINDOWS[0], cells // CELLS), WINDOWS[1]) if windows_at_once is None else windows_at_once
     size = 1 if model.one_by_one else size
     rows = max(1, cells // exam.timeline.num_entities)
+    among = slice(0, len(exam.windows)) if among is None else among
     counted: list[Rivals] = []
     with answering(model):
-        for first in range(0, len(exam.windows), size):
-            of = slice(first, min(first + size, len(exam.windows)))
+        for first in range(among.start, among.stop, size):
+            of = slice(first, min(first + size, among.stop))
             begin, end = int(exam.border[of.start]), int(exam.border[of.stop])
             if begin == end:
                 continue
@@ -129,8 +131,9 @@ def examine(
                     counted.append(count_rivals(model.score(encoded, chunk), chunk.answer, pairs))
                 if progress is not None:
                     progress(stop, len(exam))
-    asked = exam.queries
-    return Metrics(ranks_of(counted), asked.s, asked.r, asked.answer, exam.t, exam.timeline.num_relations)
+    here = slice(int(exam.border[among.start]), int(exam.border[among.stop]))
+    asked = exam.queries.select(here)
+    return Metrics(ranks_of(counted), asked.s, asked.r, asked.answer, exam.t[here], exam.timeline.num_relations)
 
 
 def fitting_cells(device: torch.device) -> int:

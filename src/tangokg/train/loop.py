@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tangokg.errors import RunError
+from tangokg.errors import RunError, TrainingError
 from tangokg.models import Model
 from tangokg.quads.values import Dataset
-from tangokg.rank import examine
+from tangokg.rank import Exam, examine
 from tangokg.snapshots.windows import draw_windows, queries_at, queries_of
 from tangokg.train.checkpoint import Progress, check_place, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
@@ -23,10 +23,11 @@ from tangokg.train.devices import make_fabric, product_precision
 from tangokg.train.finite import check_finite, diverged
 from tangokg.train.material import Material, can_learn, first_model, resolve
 from tangokg.train.memory import give_memory_back
+from tangokg.train.processes import ALONE, Group, share_batch_norms
 from tangokg.train.rates import learning_rate
 from tangokg.train.settings import OPTIMIZERS, RunConfig
 from tangokg.train.signals import Interrupted, watching
-from tangokg.train.stopping import STOPPED, Budget, Reporter, Stop, first_of, never
+from tangokg.train.stopping import ENDINGS, STOPPED, Budget, Reporter, Stop, first_of, never
 
 REPORT_SECONDS = 0.25  # at least this long between two reports within an epoch
 
@@ -41,6 +42,7 @@ def fit(
     log: Path | None = None,
     stop: Stop = never,
     like: Progress | None = None,
+    group: Group = ALONE,
 ) -> tuple[Model, Progress]:
     """Train ``config`` on the training part, keeping the weights that rank the validation part best.
 
@@ -49,6 +51,7 @@ def fit(
     ``log`` is a CSV file with a row for each epoch. Without a validation part the weights are those of the last epoch.
     ``stop`` is called after each step; if it, Ctrl-C or SIGTERM asks to stop, :class:`Interrupted` has the best
     weights so far. ``like`` is an earlier training, whose best number of epochs and learning rates are reused.
+    ``group`` says which of several processes this is; all call this function with the same data and settings.
     """
     config = resolve(config, dataset)
     fabric = make_fabric(config.train)
@@ -57,7 +60,7 @@ def fit(
         learns, model = can_learn(config, material), first_model(config, material.own, start)
         if not learns:
             return choose(model.to(fabric.device), material.exam)
-        session = Session(config, material, model, fabric, checkpoint, reporter, log, like)
+        session = Session(config, material, model, fabric, checkpoint, reporter, log, like, group)
         if resume and checkpoint is not None and checkpoint.exists():
             session.load()
         elif start is not None:
@@ -105,8 +108,12 @@ class Session:
         reporter: Reporter | None,
         log: Path | None,
         like: Progress | None = None,
+        group: Group = ALONE,
     ) -> None:
-        self.settings, self.material, self.fabric = config.train, material, fabric
+        self.settings, self.material, self.fabric, self.group = config.train, material, fabric, group
+        self.seed = config.seed
+        if group.size > 1 and not model.divisible:
+            raise TrainingError(f"{config.model} cannot be trained by several processes; start it in one.")
         self.checkpoint, self.reporter, self.log, self.like = checkpoint, reporter, log, like
         optimizer = OPTIMIZERS[self.settings.optimizer](
             model.parameters(),
@@ -115,6 +122,8 @@ class Session:
             fused=fabric.device.type in ("cpu", "cuda"),
         )
         self.plain = model
+        self.parameters = list(model.parameters())
+        self.norms = share_batch_norms(model, group)
         model.cuda_graphs, model.score_bytes = self.settings.cuda_graphs, int(self.settings.score_memory * 2**30)
         self.loss, self.optimizer = fabric.setup(_Loss(model), optimizer)
         self.generators = {
@@ -139,7 +148,7 @@ class Session:
             raise RunError(f"{self.checkpoint}: {error}") from None
 
     def save(self) -> None:
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self.group.first:
             self._count_seconds()
             state = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
             save_tensors(self.checkpoint, *state)
@@ -172,8 +181,16 @@ class Session:
 
     def _ending(self, stop: Stop) -> str:
         """Why to end after an epoch, or ""; a request to stop comes first."""
-        said = stop(self.progress)
+        said = self._agree(stop)
         return said if said == STOPPED else self.done() or said
+
+    def _agree(self, stop: Stop) -> str:
+        """What ``stop`` says, in one process or another: all of them end at the same step."""
+        said = stop(self.progress)
+        if self.group.size == 1:
+            return said
+        reasons = ["", *(reason for reason in ENDINGS if reason != STOPPED), STOPPED]
+        return reasons[self.group.largest(reasons.index(said))]
 
     def done(self) -> str:
         """Which limit of the settings is reached, if any."""
@@ -199,13 +216,13 @@ class Session:
             self._step(some, totals)
             give_memory_back(device)
             self.progress.position += len(some)
-            if self.reporter is not None and time.monotonic() - self.reported > REPORT_SECONDS:
+            if self.reporter is not None and self.group.first and time.monotonic() - self.reported > REPORT_SECONDS:
                 self._read(totals)
                 self.reporter.step(self.progress, self.settings, len(self.order))
                 self.reported = time.monotonic()
             self._count_seconds()
             self._expect_check()
-            if ended := stop(self.progress):
+            if ended := self._agree(stop):
                 self._read(totals)
                 return ended
             if time.monotonic() - self.saved > self.settings.checkpoint_seconds:
@@ -215,23 +232,35 @@ class Session:
         return ""
 
     def _step(self, some: Tensor, totals: Tensor) -> None:
-        """One step over some target snapshots, or over some edges of all of them."""
-        train = self.material.train
+        """One step over some target snapshots, or over some edges of all of them; each process takes its share."""
+        train, group, rows = self.material.train, self.group, len(some)
+        share = group.share(rows)
         if self.settings.batch_queries:
-            windows, queries = queries_of(train, some)
+            count = len(some)
+            windows, queries = queries_of(train, some[share])
         else:
+            count = int(train.num_edges[some.numpy()].sum())
             windows = draw_windows(train, some, self.settings.horizons, self.generators["order"])
+            windows, some = (windows, some) if group.size == 1 else (windows.select(share), some[share])
             queries = queries_at(train, some)
+        if group.rank:  # the first process draws on, the others anew at each step: only its state is kept
+            place = (self.seed, group.rank, self.progress.epoch, self.progress.position)
+            self.generators["masks"].manual_seed(hash(place) % 2**63)
+        for norm in self.norms:
+            norm.apart = share == slice(None)
         loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
+        if group.size > 1:
+            loss = loss * group.weight(rows, len(queries), count)
+        for options in self.optimizer.param_groups:
+            options["lr"] = self.learning_rate()
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
+        mean = group.add_gradients(self.parameters, loss.detach())
         if self.settings.clip:
             self.fabric.clip_gradients(self.loss, self.optimizer, max_norm=self.settings.clip, error_if_nonfinite=False)
         self.optimizer.step()
-        totals[0] += loss.detach() * len(queries)
-        totals[1] += len(queries)
+        totals[0] += mean * count
+        totals[1] += count
 
     def _read(self, totals: Tensor) -> None:
         """Add the sums on the device to the progress; a loss that is NaN or infinite ends the run."""
@@ -252,17 +281,26 @@ class Session:
         self.plain.settle(self.material.train)
         if self.material.exam is not None:
             began = time.monotonic()
-            row["valid_mrr"] = examine(self.plain, self.material.exam)["time-aware"].mrr
+            row["valid_mrr"] = self._validate(self.material.exam)
             p.check_seconds = time.monotonic() - began
         if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
             p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
             self._keep_weights()
         self._count_seconds()
         p.log.append(row | {"seconds": p.seconds})
-        if self.log is not None:
+        if self.log is not None and self.group.first:
             write_log(self.log, p)
-        if self.reporter is not None:
+        if self.reporter is not None and self.group.first:
             self.reporter.epoch(p, self.settings)
+
+    def _validate(self, exam: Exam) -> float:
+        """MRR of the validation part; each process asks some windows."""
+        count, (rank, size) = len(exam.windows), (self.group.rank, self.group.size)
+        if size == 1 or count < size:
+            return examine(self.plain, exam)["time-aware"].mrr
+        among = slice(count * rank // size, count * (rank + 1) // size)
+        metrics = examine(self.plain, exam, among=among)
+        return self.group.mean(metrics["time-aware"].mrr, metrics.queries)
 
     def _keep_weights(self) -> None:
         """Keep the current weights as the best so far."""

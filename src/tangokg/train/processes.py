@@ -1,0 +1,197 @@
+"""Several processes train one model: each has all weights and a share of the windows of every step."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.nn.functional import all_reduce
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from tangokg.decode import Decoder
+from tangokg.errors import TrainingError
+
+PATIENCE = timedelta(hours=12)  # the others wait while the first process measures; one that dies is noticed at once
+LOST = (
+    "another process of this training has ended, so that this one cannot go on. The checkpoint of the run is whole: "
+    "go on with --resume, with as many processes as you like."
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Which of how many processes this is. Sums over all of them are the same in each."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
+
+    def share(self, count: int) -> slice:
+        """The rows of ``count`` that this process takes; all of them where there are fewer rows than processes."""
+        return slice(self.rank, None, self.size) if self.size <= count else slice(None)
+
+    def weight(self, count: int, own: int, total: int) -> float:
+        """What the mean over ``own`` queries counts in that over ``total``, with rows shared as by :meth:`share`."""
+        return own / max(1, total) if self.size <= count else 1 / self.size
+
+    def add_gradients(self, parameters: list[nn.Parameter], loss: Tensor) -> Tensor:
+        """Sum the gradients over all processes in place, in one message with the loss, whose sum is returned.
+
+        A parameter that no process used keeps no gradient.
+        """
+        if self.size == 1:
+            return loss
+        used = loss.new_tensor([parameter.grad is not None for parameter in parameters])
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        flat = torch.cat([*(grad.flatten() for grad in grads), used, loss.reshape(1)])
+        self._call(lambda: distributed.all_reduce(flat))
+        *sums, used, total = flat.split([*(grad.numel() for grad in grads), len(parameters), 1])
+        for parameter, sum_, users in zip(parameters, sums, used.tolist(), strict=True):
+            parameter.grad = sum_.view_as(parameter) if users else None
+        whole: Tensor = total[0]
+        return whole
+
+    def largest(self, number: int) -> int:
+        """The largest of the processes' numbers."""
+        return int(self._reduce(torch.tensor(number), distributed.ReduceOp.MAX))
+
+    def mean(self, value: float, weight: int) -> float:
+        """The weighted mean of the processes' values."""
+        if self.size == 1:
+            return value
+        total, weights = self._reduce(torch.tensor([value * weight, weight], dtype=torch.float64)).tolist()
+        return float(total / weights)
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        self.largest(0)
+
+    def _reduce(self, numbers: Tensor, operation: Any = distributed.ReduceOp.SUM) -> Tensor:
+        if self.size > 1:
+            self._call(lambda: distributed.all_reduce(numbers, operation))
+        return numbers
+
+    def _call(self, collective: Callable[[], Any]) -> None:
+        try:
+            collective()
+        except RuntimeError as error:  # torch has no class of its own for a connection that was closed
+            raise TrainingError(LOST) from error
+
+
+ALONE = Group()
+
+
+def place() -> tuple[int, int, int]:
+    """Rank of this process, how many there are, and its rank on this machine, as torchrun or Slurm's srun say."""
+    for names in (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")):
+        if all(name in os.environ for name in names):
+            rank, size, local = (int(os.environ[name]) for name in names)
+            return rank, size, local
+    return 0, 1, 0
+
+
+def start(devices: int, words: Sequence[str]) -> int:
+    """Run this command in so many processes on this machine; the exit status of the first that failed, or 0."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // devices)))
+    config = LaunchConfig(
+        1, 1, devices, rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", run_id="tango", max_restarts=0
+    )
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # each process says its own
+    try:
+        elastic_launch(config, sys.executable)("-m", "tangokg.cli", *words)
+    except ChildFailedError as failed:
+        codes = [failure.exitcode for failure in failed.failures.values()]
+        if max(codes) > 0:
+            return max(codes)
+        raise TrainingError(f"a process was ended by signal {-min(codes)}; go on with --resume.") from None
+    except SignalException as stop:
+        return 128 + stop.sigval
+    return 0
+
+
+@contextmanager
+def joined() -> Iterator[Group]:
+    """The group that torchrun or Slurm started this process in; alone where neither did. It is left at the end."""
+    if distributed.is_initialized():
+        yield Group(distributed.get_rank(), distributed.get_world_size())
+        return
+    rank, size, local = place()
+    if size == 1:
+        yield ALONE
+        return
+    if "MASTER_ADDR" not in os.environ:
+        from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+
+        slurm = SLURMEnvironment()
+        os.environ |= {"MASTER_ADDR": slurm.main_address, "MASTER_PORT": str(slurm.main_port)}
+    if torch.cuda.is_available():
+        torch.cuda.set_device(local % torch.cuda.device_count())
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    distributed.init_process_group(backend, rank=rank, world_size=size, timeout=PATIENCE)
+    try:
+        yield Group(rank, size)
+    finally:
+        distributed.destroy_process_group()
+
+
+class SharedBatchNorm(_BatchNorm):
+    """Batch normalisation by the mean and variance over all processes; with ``apart`` by those of this one."""
+
+    apart = False
+
+    def _check_input_dim(self, x: Tensor) -> None:
+        """Any number of dimensions; channels are the second."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.apart or not self.training:
+            return super().forward(x)
+        others = [dim for dim in range(x.dim()) if dim != 1]
+        count = all_reduce(x.new_tensor(x.numel() // x.shape[1]))
+        mean = all_reduce(x.sum(others, keepdim=True)) / count
+        centred = x - mean
+        variance = all_reduce(centred.square().sum(others, keepdim=True)) / count
+        self._keep(mean.detach().flatten(), (variance * count / (count - 1).clamp(min=1)).detach().flatten())
+        shape = mean.shape
+        normal: Tensor = centred * torch.rsqrt(variance + self.eps)
+        return normal * self.weight.view(shape) + self.bias.view(shape)
+
+    def _keep(self, mean: Tensor, variance: Tensor) -> None:
+        """Move the running statistics, which evaluation uses."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.momentum is not None
+        self.running_mean.lerp_(mean.to(self.running_mean), self.momentum)
+        self.running_var.lerp_(variance.to(self.running_var), self.momentum)
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+
+
+def share_batch_norms(model: nn.Module, group: Group) -> list[SharedBatchNorm]:
+    """Let the batch normalisations of a model's decoder sum over all processes; weights and names stay.
+
+    Those over entities see the same in each process, and stay as they are.
+    """
+    shared: list[SharedBatchNorm] = []
+    for decoder in (module for module in model.modules() if isinstance(module, Decoder) and group.size > 1):
+        for module in decoder.modules():
+            if isinstance(module, _BatchNorm):
+                module.__class__ = SharedBatchNorm
+            if isinstance(module, SharedBatchNorm):
+                shared.append(module)
+    return shared

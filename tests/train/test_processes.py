@@ -1,0 +1,94 @@
+"""Several processes train as one does: gloo on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from conftest import make_dataset, make_timeline
+from processes_run import CASES, config_of, start, train_case
+from tangokg.errors import TrainingError
+from tangokg.models import MODELS
+from tangokg.snapshots.windows import queries_at, windows_at
+from tangokg.train.loop import fit
+from tangokg.train.material import build_model
+from tangokg.train.processes import LOST, Group
+
+
+def _draws(case: str) -> bool:
+    """Whether the loss draws something beside dropout, such as wrong answers, so that processes draw others."""
+    timeline, target = make_timeline(), torch.tensor([4, 6])
+    model = build_model(config_of(case), timeline).train()
+    model.settle(timeline)
+    asked = timeline, windows_at(timeline, target), queries_at(timeline, target)
+    losses = [float(model(*asked, torch.Generator().manual_seed(seed)).detach()) for seed in (1, 2)]
+    return losses[0] != losses[1]
+
+
+def _learns(case: str) -> bool:
+    return any(True for _ in build_model(config_of(case), make_timeline()).parameters())
+
+
+SAME = [case for case, (name, _, _) in CASES.items() if _learns(case) and name != "tango-authors" and not _draws(case)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Weights and logs of two processes."""
+    folder = tmp_path_factory.mktemp("processes")
+    for process in start(folder, *SAME):
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    return folder
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_two_processes_give_the_weights_of_one(trained: Path, case: str) -> None:
+    weights, progress = train_case(case)
+    for name, tensor in load_file(trained / f"{case}.safetensors").items():
+        torch.testing.assert_close(tensor, weights[name], rtol=1e-6, atol=1e-6, msg=name)
+    log = json.loads((trained / f"{case}.json").read_text())
+    for mine, theirs in zip(progress.log, log, strict=True):
+        for name in ("loss", "valid_mrr"):
+            assert theirs[name] == pytest.approx(mine[name], rel=1e-6), name
+
+
+def test_most_models_are_among_them() -> None:
+    assert {"tango", "tango-tucker", "tango-distmult", "horizons", "parts", "conve"} < set(SAME)
+    assert len(set(SAME) & set(MODELS)) > 7
+
+
+def test_a_process_that_is_killed_ends_the_others_with_a_message_and_the_run_resumes(tmp_path: Path) -> None:
+    first, second = start(tmp_path, "die")
+    _, errors = first.communicate(timeout=120)
+    second.communicate(timeout=120)
+    assert second.returncode == -9
+    assert first.returncode == 1
+    assert LOST in errors
+    config = config_of("tango", checkpoint_seconds=0.0, epochs=4)
+    resumed, progress = fit(make_dataset(1, 10), config, tmp_path / "checkpoint", resume=True)
+    whole, _ = train_case("tango", epochs=4)
+    assert progress.epoch == 4
+    for name, tensor in resumed.state_dict().items():
+        torch.testing.assert_close(tensor, whole[name], rtol=1e-6, atol=1e-6, msg=name)
+
+
+def test_a_model_that_cannot_be_divided_says_so() -> None:
+    with pytest.raises(TrainingError, match="tango-authors cannot be trained by several processes"):
+        fit(make_dataset(1), config_of("tango-authors"), group=Group(0, 2))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_every_row_is_taken_once_and_the_weights_add_up(size: int) -> None:
+    groups = [Group(rank, size) for rank in range(size)]
+    for count in (1, 2, 3, 7):
+        rows = [torch.arange(count)[group.share(count)] for group in groups]
+        weights = [group.weight(count, len(own), count) for group, own in zip(groups, rows, strict=True)]
+        total = torch.zeros(count).double()
+        for own, weight in zip(rows, weights, strict=True):
+            total[own] += weight / len(own)
+        torch.testing.assert_close(total, torch.full((count,), 1 / count, dtype=torch.float64))
