@@ -9,29 +9,30 @@ Fact = tuple[str, str, str, str]  # subject, relation, object, date
 
 # The headings as they are published, in their order.
 ICEWS = (
-    "Event ID\tEvent Date\tSource Name\tSource Sectors\tSource Country\tEvent Text\tCAMEO Code\tIntensity\tTarget Name\t"
-    "Target Sectors\tTarget Country\tStory ID\tSentence Number\tPublisher\tCity\tDistrict\tProvince\tCountry\tLatitude\t"
-    "Longitude"
+    "Event ID\tEvent Date\tSource Name\tSource Sectors\tSource Country\tEvent Text\tCAMEO Code\tIntensity\t"
+    "Target Name\tTarget Sectors\tTarget Country\tStory ID\tSentence Number\tPublisher\tCity\tDistrict\tProvince\t"
+    "Country\tLatitude\tLongitude"
 )
 POLECAT = (
-    "Event ID\tEvent Date\tEvent Type\tEvent Mode\tIntensity\tQuad Code\tContexts\tActor Name\tActor Country\tActor COW\t"
-    "Primary Actor Sector\tActor Sectors\tActor Title\tActor Name Raw\tWikipedia Actor ID\tRecipient Name\t"
-    "Recipient Country\tRecipient COW\tPrimary Recipient Sector\tRecipient Sectors\tRecipient Title\tRecipient Name Raw\t"
-    "Wikipedia Recipient ID\tPlacename\tCity\tDistrict\tProvince\tCountry\tLatitude\tLongitude\tGeoNames ID\t"
-    "Raw Placename\tFeature Type\tSource\tPublication Date\tStory People\tStory Organizations\tStory Locations\tLanguage\t"
-    "Version"
+    "Event ID\tEvent Date\tEvent Type\tEvent Mode\tIntensity\tQuad Code\tContexts\tActor Name\tActor Country\t"
+    "Actor COW\tPrimary Actor Sector\tActor Sectors\tActor Title\tActor Name Raw\tWikipedia Actor ID\t"
+    "Recipient Name\tRecipient Country\tRecipient COW\tPrimary Recipient Sector\tRecipient Sectors\t"
+    "Recipient Title\tRecipient Name Raw\tWikipedia Recipient ID\tPlacename\tCity\tDistrict\tProvince\tCountry\t"
+    "Latitude\tLongitude\tGeoNames ID\tRaw Placename\tFeature Type\tSource\tPublication Date\tStory People\t"
+    "Story Organizations\tStory Locations\tLanguage\tVersion"
 )
 ACLED = (
-    "event_id_cnty,event_date,year,time_precision,disorder_type,event_type,sub_event_type,actor1,assoc_actor_1,inter1,"
-    "actor2,assoc_actor_2,inter2,interaction,civilian_targeting,iso,region,country,admin1,admin2,admin3,location,latitude,"
-    "longitude,geo_precision,source,source_scale,notes,fatalities,tags,timestamp"
+    "event_id_cnty,event_date,year,time_precision,disorder_type,event_type,sub_event_type,actor1,assoc_actor_1,"
+    "inter1,actor2,assoc_actor_2,inter2,interaction,civilian_targeting,iso,region,country,admin1,admin2,admin3,"
+    "location,latitude,longitude,geo_precision,source,source_scale,notes,fatalities,tags,timestamp"
 )
 UCDP = (
-    "id,relid,year,active_year,code_status,type_of_violence,conflict_dset_id,conflict_new_id,conflict_name,dyad_dset_id,"
-    "dyad_new_id,dyad_name,side_a_dset_id,side_a_new_id,side_a,side_b_dset_id,side_b_new_id,side_b,number_of_sources,"
-    "source_article,source_office,source_date,source_headline,source_original,where_prec,where_coordinates,"
-    "where_description,adm_1,adm_2,latitude,longitude,geom_wkt,priogrid_gid,country,country_id,region,event_clarity,"
-    "date_prec,date_start,date_end,deaths_a,deaths_b,deaths_civilians,deaths_unknown,best,high,low,gwnoa,gwnob"
+    "id,relid,year,active_year,code_status,type_of_violence,conflict_dset_id,conflict_new_id,conflict_name,"
+    "dyad_dset_id,dyad_new_id,dyad_name,side_a_dset_id,side_a_new_id,side_a,side_b_dset_id,side_b_new_id,side_b,"
+    "number_of_sources,source_article,source_office,source_date,source_headline,source_original,where_prec,"
+    "where_coordinates,where_description,adm_1,adm_2,latitude,longitude,geom_wkt,priogrid_gid,country,country_id,"
+    "region,event_clarity,date_prec,date_start,date_end,deaths_a,deaths_b,deaths_civilians,deaths_unknown,best,"
+    "high,low,gwnoa,gwnob"
 )
 
 
@@ -162,7 +163,10 @@ PUBLISHED: dict[str, tuple[bytes, list[Fact]]] = {
             ("GERMANY", "0311", "", "20240102"),
             ("FRANCE", "190", "FARC", "20240105"),
         ),
-        [("GERMANY", "Make a visit", "FRANCE", "2024-01-02"), ("FRANCE", "Use conventional military force", "FARC", "2024-01-05")],
+        [
+            ("GERMANY", "Make a visit", "FRANCE", "2024-01-02"),
+            ("FRANCE", "Use conventional military force", "FARC", "2024-01-05"),
+        ],
     ),
     "acled": (
         acled(

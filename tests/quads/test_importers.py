@@ -142,7 +142,7 @@ def test_a_packed_file_that_was_cut_off_is_said(tmp_path: Path, format: str, pac
 def test_wrong_formats_sources_and_options_are_said(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(PUBLISHED["acled"][0])
-    with pytest.raises(UnknownName, match="unknown format 'acleb'. Did you mean 'acled'"):
+    with pytest.raises(UnknownName, match=r"unknown format 'acleb'. Did you mean 'acled'"):
         tk.read_events(path, format="acleb")
     with pytest.raises(DataError, match="no such file, and no file matches it"):
         tk.read_events(tmp_path / "*.zip", format="acled")
@@ -156,7 +156,7 @@ def test_wrong_formats_sources_and_options_are_said(tmp_path: Path) -> None:
         tk.read_events(tmp_path, format="tgb")
     with pytest.raises(DataError, match="--language is for the labels of Wikidata"):
         tk.read_events(path, format="acled", language="en")
-    with pytest.raises(DataError, match="--language .* needs --format wikidata"):
+    with pytest.raises(DataError, match=r"--language .* needs --format wikidata"):
         tk.read_events(path, language="en")
     with pytest.raises(DataError, match="--overlap is for the parts of a benchmark folder"):
         tk.read_events(path, format="acled", overlap="later")
@@ -209,7 +209,7 @@ def test_lines_are_counted_over_line_breaks_inside_quotes(tmp_path: Path) -> Non
     data = acled(("a", "r", "b", "2024-01-01"), ("c", "r", "d", "soon"), notes='"one\ntwo"')
     with pytest.raises(DataError, match=r"^file:4: time 'soon' found"):
         read(tmp_path, "acled", data)
-    with pytest.raises(DataError, match="Is (a quote|one) left open"):
+    with pytest.raises(DataError, match=r"Is (a quote|one) left open"):
         read(tmp_path, "acled", acled(("a", "r", "b", "2024-01-01"), notes='"' + "open\n" * 200_000))
 
 

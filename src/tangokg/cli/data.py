@@ -169,7 +169,7 @@ def import_table(
     output: Output = ctx.obj
     if format is None and len(sources) > 1:
         raise DataError(
-            f"{len(sources)} sources were given; expected one. Several files are read where --format says what they are."
+            f"{len(sources)} sources were given; expected one. For several files give the --format that they have."
         )
     whole = dataset = reading.read(sources if len(sources) > 1 else sources[0], format, language)
     if thin is not None:

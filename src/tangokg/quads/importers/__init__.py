@@ -63,8 +63,8 @@ def read_format(
         kind.label(paths, gathered, language)
     static, notes = gathered.static(), gathered.notes()
     table = gathered.source(paths[0].name if len(paths) == 1 else f"{len(paths)} files")
-    found = {"columns": None, "unit": options.unit or kind.unit}
-    facts = read_table(table, **{**keywords, **found})  # type: ignore[typeddict-item]
+    keywords["columns"], keywords["unit"] = None, options.unit or kind.unit  # the columns have the names of their roles
+    facts = read_table(table, **keywords)
     if static is not None:
         notes += (f"{len(static):,} static edges are kept beside the facts; models do not use them",)
     return replace(facts, notes=(*facts.notes, *notes), static=static)

@@ -32,7 +32,7 @@ Codes = NDArray[np.int32]
 
 @dataclass
 class Gathered:
-    """Facts and static edges so far: a name, like a time as it is written, is kept once, and each row holds integers."""
+    """Facts and static edges so far: each name, and each time as it is written, is kept once; rows hold integers."""
 
     words: Mapping[str, str] = field(default_factory=dict)  # code of a relation -> its plain name
     blanks: frozenset[str] = frozenset({""})  # what stands in a cell without a name

@@ -1,4 +1,4 @@
-"""POLECAT (Harvard Dataverse, doi:10.7910/DVN/AJGVIT): tab-separated, event types of PLOVER, None for a missing name."""
+"""POLECAT (Harvard Dataverse, doi:10.7910/DVN/AJGVIT): tab-separated, types of PLOVER, None for a missing name."""
 
 from tangokg.quads.importers.format import Format
 from tangokg.quads.importers.tables import WORDS, Table

@@ -75,33 +75,32 @@ class Table:
             raise DataError(f"{stream.place}: the file is empty; expected {self._expected()}.")
 
     def _layout(self, data: bytes, place: str, options: TableOptions) -> Layout:
-        """Which column is what, by the first line; an error where it is no such table."""
+        """Which column is what, by the first line and what the user says; an error where it is no such table."""
         _, first = next(self._records(data, 1, place), (1, []))
         cells = [clean(cell) for cell in first]
-        wanted = [
-            r for r in (self.headings or next(iter(self.widths.values()))) if r != "relation" or not options.relation
-        ]
-        given = dict(options.columns or {})
-        if self.widths:
-            found: Mapping[str, int] = self.widths.get(len(cells), {})
-            if found and not cells[found["time"]].isdecimal():
-                found = {}
-            names = {f"column {i}": i - 1 for i in range(1, len(cells) + 1)}
-        else:
-            plain = {fold(cell): i for i, cell in reversed(list(enumerate(cells)))}
-            found = {
-                role: plain[fold(h)] for role, hs in self.headings.items() for h in reversed(hs) if fold(h) in plain
-            }
-            names = {cell: i for i, cell in enumerate(cells)}
-        for role, name in given.items():
+        roles = self._positions(cells)
+        wanted = [role for role in roles if role != "relation" or options.relation is None]
+        names = {f"column {i + 1}" if self.widths else cell: i for i, cell in enumerate(cells)}
+        for role, name in (options.columns or {}).items():
             if role not in wanted:
                 raise UnknownName("column role", role, wanted, hint=f"The roles are {', '.join(wanted)}.")
             if name not in names:
                 raise UnknownName("column", name, names, hint=f"{place} has no such column.")
-        roles = {**found, **{role: names[name] for role, name in given.items()}}
-        if not found or any(role not in roles for role in wanted):
+            roles[role] = names[name]
+        if not wanted or any(roles[role] is None for role in wanted):
             raise self._misfit(cells, place)
-        return Layout({role: roles[role] for role in wanted}, len(cells), not self.widths)
+        return Layout({role: at for role in wanted if (at := roles[role]) is not None}, len(cells), not self.widths)
+
+    def _positions(self, cells: Sequence[str]) -> dict[str, int | None]:
+        """Role -> position, None where no heading fits; nothing where a table without headings is no such one."""
+        if self.widths:
+            found = self.widths.get(len(cells), {})
+            return dict(found) if found and cells[found["time"]].isdecimal() else {}
+        plain = {fold(cell): i for i, cell in reversed(list(enumerate(cells)))}
+        return {
+            role: next((plain[fold(heading)] for heading in headings if fold(heading) in plain), None)
+            for role, headings in self.headings.items()
+        }
 
     def _misfit(self, cells: Sequence[str], place: str) -> DataError:
         shown = ", ".join(repr(cell[:40]) for cell in cells[:SHOWN]) + (", ..." if len(cells) > SHOWN else "")
@@ -160,8 +159,9 @@ class Table:
     def _records(self, data: bytes, first: int, place: str) -> Iterator[tuple[int, list[str]]]:
         """``(line, cells)`` of each record that is not blank."""
         text = io.StringIO(data.decode(), newline="")
-        quoting = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
-        reader = csv.reader(text, delimiter=self.delimiter, quoting=quoting)
+        reader = csv.reader(
+            text, delimiter=self.delimiter, quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
+        )
         end = 0
         try:
             for cells in reader:

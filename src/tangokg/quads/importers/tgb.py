@@ -21,12 +21,12 @@ STATIC = Table("a static edge list of TGB", EDGES, delimiter=",", quoted=True)
 
 def read(paths: Sequence[Path], into: Gathered, options: TableOptions) -> None:
     """Add the edge lists, and the static one that lies beside each or in the same archive."""
-    for path in dict.fromkeys(file for path in paths for file in _belonging(path)):
-        for stream in streams(path):
+    for file in dict.fromkeys(file for path in paths for file in _belonging(path)):
+        for stream in streams(file):
             name = Path(stream.place).name
             if "_static_edgelist" in name:
                 STATIC.read_stream(stream, into, TableOptions(), static=True)
-            elif "_edgelist" in name or stream.place == path.name:  # an archive has other files too
+            elif "_edgelist" in name or stream.place == file.name:  # an archive has other files too
                 TABLE.read_stream(stream, into, options)
 
 

@@ -1,7 +1,7 @@
 """Wikidata JSON dumps (mediawiki.org, Wikibase/DataModel/JSON): one entity a line, read line by line.
 
-A statement of an item about an item is a fact where it has a start (P580), an end (P582) or a point in time (P585), else
-an edge of the static graph. Deprecated statements are left out.
+A statement of an item about an item is a fact where it has a start (P580), an end (P582) or a point in time (P585). All
+others are edges of the static graph. Deprecated statements are left out.
 """
 
 from __future__ import annotations
