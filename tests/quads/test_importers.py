@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -166,6 +167,29 @@ def test_wrong_formats_sources_and_options_are_said(tmp_path: Path) -> None:
         tk.read_events(path, format="acled", columns={"object": "actor 3"})
     with pytest.raises(UnknownName, match="unknown column role 'start'"):
         tk.read_events(path, format="acled", columns={"start": "year"})
+
+
+@pytest.mark.parametrize("format", ["gdelt", "wikidata"])
+def test_a_file_is_never_held_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str) -> None:
+    """40 MB of text with four facts take a few blocks of 1 MB."""
+    padding = "x" * 40_000
+    if format == "gdelt":
+        row = gdelt(("A", "042", "B", "20240102")).decode().removesuffix("1\n")
+        lines = [row + padding + "\n"] * 4 + [
+            gdelt(("A", "042", "", "20240102")).decode().strip() + padding + "\n"
+        ] * 1000
+    else:
+        entity = labelled(item("Q1", P39=[statement("Q2", P585="2010-01-01")]), en="a")
+        lines = [json.dumps(entity) + "\n"] * 4 + [json.dumps(labelled(item("Q1"), en=padding)) + "\n"] * 1000
+    path = tmp_path / "file.gz"
+    path.write_bytes(gzip.compress("".join(lines).encode(), 1))
+    monkeypatch.setattr(packed, "BLOCK", 1 << 20)
+    tracemalloc.start()
+    try:
+        assert len(tk.read_events(path, format=format)) == 4
+        assert tracemalloc.get_traced_memory()[1] < 12e6
+    finally:
+        tracemalloc.stop()
 
 
 # Rows that name nobody, and rows that cannot be used
@@ -425,6 +449,7 @@ def test_labels_stand_for_ids_in_the_language_that_is_asked_for(tmp_path: Path) 
         ("Ann", "position held", "Paris (Q2)", "2010"), ("Ann", "position held", "Paris (Q3)", "2010"),
     ]  # fmt: skip
     assert static_edges(english) == {("Paris (Q3)", "P31", "Town of")}
+    assert "relation names without a label in 'en', called by their ids: 1" in english.notes
     assert sorted(named(read(tmp_path, "wikidata", data, language="de"))) == [
         ("Anna", "Amt", "Paris", "2010"), ("Anna", "Amt", "Q2", "2010"),
     ]  # fmt: skip

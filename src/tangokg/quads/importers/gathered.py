@@ -42,6 +42,7 @@ class Gathered:
     places: list[str] = field(default_factory=list)  # the file of each block
     edges: list[dict[str, Codes]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)  # "rows without an object" -> how many
+    remarks: list[str] = field(default_factory=list)  # for people
     bad: list[str] = field(default_factory=list)  # where and why a row cannot be used
 
     def add(self, place: str, columns: Mapping[str, pa.Array], lines: NDArray[np.int64]) -> None:
@@ -84,8 +85,8 @@ class Gathered:
         return StaticGraph(s, r.ravel().astype(np.int64), o, vocab)
 
     def notes(self) -> tuple[str, ...]:
-        """What was left out."""
-        return tuple(f"{what}, left out: {count:,}" for what, count in self.left_out.items() if count)
+        """What was left out, and what else people should know."""
+        return (*(f"{what}, left out: {count:,}" for what, count in self.left_out.items() if count), *self.remarks)
 
     def rename(self, names: Mapping[str, Mapping[str, str]]) -> None:
         """Give entities and relations other names, which must be distinct: kind -> name -> new name."""

@@ -124,8 +124,8 @@ def label(paths: Sequence[Path], into: Gathered, language: str) -> None:
     for kind, names in labels.items():
         shared = Counter([*names.values(), *into.ids[kind]])
         labels[kind] = {name: told if shared[told] == 1 else f"{told} ({name})" for name, told in names.items()}
-        without = len(into.ids[kind]) - len(names)
-        into.left_out[f"labels in {language!r} that the dump does not have ({kind} ids stand instead)"] = without
+        if without := len(into.ids[kind]) - len(names):
+            into.remarks.append(f"{kind} names without a label in {language!r}, called by their ids: {without:,}")
     into.rename(labels)
 
 
