@@ -3,9 +3,37 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import tangokg as tk
+
 Fact = tuple[str, str, str, str]  # subject, relation, object, date
+
+
+def named(facts: tk.Quadruples) -> list[Fact]:
+    """Facts by name and date, in order."""
+    e, r = facts.vocab.entities, facts.vocab.relations
+    return [
+        (e[s], r[p], e[o], facts.clock.format(int(t)))
+        for s, p, o, t in zip(facts.s, facts.r, facts.o, facts.t, strict=True)
+    ]
+
+
+def read(tmp_path: Path, format: str, data: bytes, **options: Any) -> tk.Quadruples:
+    """The facts of a file of these bytes."""
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    return tk.read_events(path, format=format, **options)
+
+
+def static_edges(facts: tk.Quadruples) -> set[tuple[str, str, str]]:
+    """The edges of the static graph by name."""
+    graph = facts.static
+    assert graph is not None
+    e, r = graph.vocab.entities, graph.vocab.relations
+    return {(e[s], r[p], e[o]) for s, p, o in zip(graph.s, graph.r, graph.o, strict=True)}
+
 
 # The headings as they are published, in their order.
 ICEWS = (

@@ -62,7 +62,7 @@ def read_format(
     if kind.label is not None and language is not None:
         kind.label(paths, gathered, language)
     static, notes = gathered.static(), gathered.notes()
-    table = gathered.source(paths[0].name if len(paths) == 1 else f"{len(paths)} files")
+    table = gathered.source(paths[0].resolve().name if len(paths) == 1 else f"{len(paths)} files")
     keywords["columns"], keywords["unit"] = None, options.unit or kind.unit  # the columns have the names of their roles
     facts = read_table(table, **keywords)
     if static is not None:

@@ -89,9 +89,13 @@ class Gathered:
         return (*(f"{what}, left out: {count:,}" for what, count in self.left_out.items() if count), *self.remarks)
 
     def rename(self, names: Mapping[str, Mapping[str, str]]) -> None:
-        """Give entities and relations other names, which must be distinct: kind -> name -> new name."""
+        """Give entities and relations other names: kind -> name -> new name. Two that are the same stay two."""
         for kind, new in names.items():
-            self.ids[kind] = {new.get(name, name): code for name, code in self.ids[kind].items()}
+            renamed: dict[str, int] = {}
+            for name, code in self.ids[kind].items():
+                other = new.get(name, name)
+                renamed[other if other not in renamed else f"{other} ({name})"] = code
+            self.ids[kind] = renamed
 
     def _named(self, columns: Mapping[str, pa.Array], noun: str) -> tuple[dict[str, Codes], Bools]:
         codes = {role: self._encode(role, column) for role, column in columns.items()}

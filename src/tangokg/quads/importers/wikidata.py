@@ -41,8 +41,12 @@ def _read_stream(stream: Stream, into: Gathered) -> None:
     facts: list[tuple[str, str, str, str, str | None, int]] = []
     edges: list[tuple[str, str, str]] = []
     for line, entity in _entities(stream, into):
-        for subject, relation, value, qualifiers in _statements(entity):
-            times = held(qualifiers)
+        try:
+            found = [(*names, held(qualifiers)) for *names, qualifiers in _statements(entity)]
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            into.bad.append(f"{stream.place}:{line}: {entity['id']} has no statements of the known form ({error!r}).")
+            continue
+        for subject, relation, value, times in found:
             if times is None:
                 edges.append((subject, relation, value))
             elif isinstance(times, str):
@@ -117,9 +121,13 @@ def label(paths: Sequence[Path], into: Gathered, language: str) -> None:
         for stream in streams(path):
             for text in stream.lines():
                 found = _ID.search(text)
-                name = found[1].decode() if found else ""
+                if found is not None and b'"claims"' not in text[: found.start()]:  # its own id: most are not needed
+                    name = found[1].decode()
+                    if name not in into.ids["entity"] and name not in into.ids["relation"]:
+                        continue
+                name, told = _label(text, language)
                 kind = "relation" if name.startswith("P") else "entity"
-                if name in into.ids[kind] and (told := _label(text, name, language)):
+                if told and name in into.ids[kind]:
                     labels[kind][name] = told
     for kind, names in labels.items():
         shared = Counter([*names.values(), *into.ids[kind]])
@@ -129,17 +137,14 @@ def label(paths: Sequence[Path], into: Gathered, language: str) -> None:
     into.rename(labels)
 
 
-def _label(text: bytes, name: str, language: str) -> str | None:
-    """The label in a language, or the one for all languages ("mul")."""
+def _label(text: bytes, language: str) -> tuple[str, str]:
+    """The id of an entity, and its label in a language, or the one for all languages ("mul"); else nothing."""
     try:
         entity = json.loads(text.strip().rstrip(b","))
-    except (ValueError, RecursionError):
-        return None
-    labels = entity.get("labels")
-    if entity.get("id") != name or not isinstance(labels, dict):
-        return None
-    told = labels.get(language) or labels.get("mul")
-    return clean(told["value"]) if told else None
+        labels = entity["labels"]
+        return str(entity["id"]), clean((labels.get(language) or labels["mul"])["value"])
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        return "", ""
 
 
 WIKIDATA = Format("JSON dumps of Wikidata", read, unit="year", label=label)
