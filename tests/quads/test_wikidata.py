@@ -116,6 +116,8 @@ def test_labels_stand_for_ids_in_the_language_that_is_asked_for(tmp_path: Path) 
         ("Anna", "Amt", "Paris", "2010"), ("Anna", "Amt", "Q2", "2010"),
     ]  # fmt: skip
     assert sorted(named(read(tmp_path, "wikidata", data)))[0] == ("Q1", "P39", "Q2", "2010")
+    other_order = "\n".join(json.dumps(entity, sort_keys=True) for entity in entities).encode()
+    assert sorted(named(read(tmp_path, "wikidata", other_order, language="en"))) == sorted(named(english))
 
 
 def test_lines_of_json_without_an_array_are_a_dump_too_and_a_broken_line_is_said(tmp_path: Path) -> None:
@@ -126,3 +128,7 @@ def test_lines_of_json_without_an_array_are_a_dump_too_and_a_broken_line_is_said
     with pytest.raises(DataError, match=r"file:3: no JSON .* expected one entity"):
         read(tmp_path, "wikidata", broken)
     assert len(read(tmp_path, "wikidata", broken, skip_bad=True)) == 1
+    for strange in ({"P1": 5}, {"P1": [7]}, {"\ud800": [statement("Q1", P585="2010-01-01")]}):
+        line = json.dumps({"type": "item", "id": "Q9", "claims": strange}) + "\n"
+        with pytest.raises(DataError, match=r"file:3: Q9 has no statements of the known form"):
+            read(tmp_path, "wikidata", (lines + line).encode())

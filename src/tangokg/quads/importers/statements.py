@@ -42,8 +42,8 @@ def item_of(snak: Mapping[str, Any]) -> str | None:
     entity = value.get("value") or {}
     if entity.get("entity-type", "item") != "item":
         return None
-    number = entity.get("numeric-id")  # older dumps have it alone
-    return entity.get("id") or (f"Q{number}" if number is not None else None)
+    name = entity.get("id") or f"Q{entity['numeric-id']}"  # older dumps have the number alone
+    return str(name)
 
 
 def held(qualifiers: Mapping[str, Any]) -> list[Held] | str | None:

@@ -42,7 +42,8 @@ def _read_stream(stream: Stream, into: Gathered) -> None:
     edges: list[tuple[str, str, str]] = []
     for line, entity in _entities(stream, into):
         try:
-            found = [(*names, held(qualifiers)) for *names, qualifiers in _statements(entity)]
+            found = [(s, r, o, held(qualifiers)) for s, r, o, qualifiers in _statements(entity)]
+            "".join(name for row in found for name in row[:3]).encode()  # half a character is no text
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             into.bad.append(f"{stream.place}:{line}: {entity['id']} has no statements of the known form ({error!r}).")
             continue
@@ -142,7 +143,8 @@ def _label(text: bytes, language: str) -> tuple[str, str]:
     try:
         entity = json.loads(text.strip().rstrip(b","))
         labels = entity["labels"]
-        return str(entity["id"]), clean((labels.get(language) or labels["mul"])["value"])
+        label = clean((labels.get(language) or labels["mul"])["value"])
+        return str(entity["id"]), label.encode().decode()
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
         return "", ""
 
