@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tangokg.errors import DataError
-from tangokg.quads.columns import FORMATS, FURTHER, ROLES
+from tangokg.quads.columns import FURTHER, RECOGNISED, ROLES
 from tangokg.quads.headers import GDELT
 from tangokg.quads.tables import read_table
 from tangokg.quads.values import Quadruples
@@ -214,13 +214,13 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", RECOGNISED)
 def test_published_formats_are_recognised(tmp_path: Path, name: str) -> None:
     headings = PUBLISHED[name].split("\t")
     plain = {" ".join(heading.casefold().replace("_", " ").split()): heading for heading in headings}
     values = dict.fromkeys(headings, "x")
     cells = {"subject": "a", "relation": "r", "object": "b"}
-    for role, heading in FORMATS[name].items():
+    for role, heading in RECOGNISED[name].items():
         values[plain[heading]] = cells.get(role, "20240102" if heading == "sqldate" else "2024-01-02")
     path = write(tmp_path, PUBLISHED[name] + "\n" + "\t".join(values.values()) + "\n")
     assert named(read_table(path)) == [("a", "r", "b", "2024-01-02")]

@@ -12,6 +12,7 @@ from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import ABOUT_DATA, Data, Json, Reading, Splitting, with_reading
 from tangokg.cli.output import Output
 from tangokg.cli.tables import bar, counted, make_table, sparkline
+from tangokg.errors import DataError
 
 if TYPE_CHECKING:
     from tangokg.quads import Dataset
@@ -137,9 +138,24 @@ def _over_time(dataset: Dataset) -> list[float]:
 @with_reading
 def import_table(
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=ABOUT_DATA)],
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...", help=f"{ABOUT_DATA} With --format one or more files, or patterns of names."
+        ),
+    ],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make.")],
     reading: Splitting,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Files as they are published, packed or not: icews, polecat, gdelt, acled, ucdp, wikidata or tgb.",
+        ),
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Labels of Wikidata in this language, such as en; else its ids.")
+    ] = None,
     thin: Annotated[
         int | None,
         typer.Option(
@@ -151,7 +167,11 @@ def import_table(
     from tangokg.quads import thin_dataset, write_folder
 
     output: Output = ctx.obj
-    whole = dataset = reading.read(source)
+    if format is None and len(sources) > 1:
+        raise DataError(
+            f"{len(sources)} sources were given; expected one. For several files give the --format that they have."
+        )
+    whole = dataset = reading.read(sources if len(sources) > 1 else sources[0], format, language)
     if thin is not None:
         dataset = thin_dataset(whole, thin)
     tell_data(output, dataset)

@@ -95,12 +95,13 @@ class Reading:
         typer.Option(metavar="earlier|later", help="The part that gets a step which two parts of a folder share."),
     ] = None
 
-    def read(self, data: str) -> Dataset:
-        """The data set that ``data`` names."""
+    def read(self, data: str | list[str], format: str | None = None, language: str | None = None) -> Dataset:
+        """The data set that ``data`` names, or with a ``format`` published files."""
         from tangokg.quads import find
 
         options = dict(vars(self))
-        return find(data, columns=parse_columns(options.pop("column")), **options)
+        columns = parse_columns(options.pop("column"))
+        return find(data, columns=columns, format=format, language=language, **options)
 
 
 @dataclass(frozen=True)

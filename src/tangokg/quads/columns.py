@@ -34,7 +34,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
 YEARS = ("year", "start year", "end year")  # headings that say that numbers are years
 
 # Published tables with further columns that would fit: these are the ones that say what happened.
-FORMATS: dict[str, dict[str, str]] = {
+RECOGNISED: dict[str, dict[str, str]] = {
     "ICEWS": {"subject": "source name", "relation": "event text", "object": "target name", "time": "event date"},
     "POLECAT": {"subject": "actor name", "relation": "event type", "object": "recipient name", "time": "event date"},
     "GDELT": {"subject": "actor1name", "relation": "eventcode", "object": "actor2name", "time": "sqldate"},
@@ -76,7 +76,7 @@ def find_columns(
 def format_of(columns: Sequence[str]) -> dict[str, str]:
     """Role -> column name of a published format that has all its columns here; nothing else."""
     plain = {fold(name): name for name in columns}
-    for roles in FORMATS.values():
+    for roles in RECOGNISED.values():
         if len(plain) == len(columns) and all(heading in plain for heading in roles.values()):
             return {role: plain[heading] for role, heading in roles.items()}
     return {}

@@ -8,7 +8,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,13 @@ class Source:
     lines: Sequence[int] | None = None  # of the rows, where they are known
     rows: NDArray[np.int64] | None = None  # which rows of the file these are, where some were left out
     bad: tuple[str, ...] = ()  # where and why a line is no row at all
+    where: Callable[[int], str] | None = None  # where a row stands, for facts of several files
 
     def locate(self, row: int) -> str:
         """``events.csv:7`` for a line of a text file, ``events.parquet: row 6`` else."""
         row = row if self.rows is None else int(self.rows[row])
+        if self.where is not None:
+            return self.where(row)
         if self.lines is not None:
             return f"{self.place}:{self.lines[row]}"
         if self.text is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 from tangokg.errors import DataError, UnknownName, checked, nearest, offer
+from tangokg.quads.importers import read_format
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.registry import KNOWN, KnownSet, data_folders, is_set, known_set, read_any_folder, read_known
 from tangokg.quads.splits import split, split_at
@@ -20,8 +21,10 @@ WORLD = "world"  # the name of the built-in world of seed 0
 
 
 def find(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     *,
+    format: str | None = None,
+    language: str | None = None,
     overlap: str | None = None,
     train_share: float | None = None,
     valid_share: float | None = None,
@@ -33,17 +36,16 @@ def find(
 
     The keywords say how a table is read (:class:`TableOptions`), ``overlap`` which part of a folder gets a step that
     two parts share. A table is split 80 / 10 / 10 by time, anything else keeps its own parts. Shares or dates split
-    either in another way.
+    either in another way. With a ``format`` of :data:`FORMATS` the source is one or more published files.
     """
     by_share = train_share is not None or valid_share is not None
     if (valid_from is None) != (test_from is None):
         raise DataError("--valid-from and --test-from go together: give both dates, or shares.")
     if valid_from is not None and by_share:
         raise DataError("parts are cut by shares or by dates: give --train-share or --valid-from, not both.")
-    is_table = os.path.isfile(source)
-    whole = _read_file(source, overlap, keywords) if is_table else _find_set(source, overlap, keywords)
+    whole = _read(source, format, language, overlap, keywords)
     facts = whole if isinstance(whole, Quadruples) else whole.facts
-    name = Path(source).stem if isinstance(whole, Quadruples) else whole.name
+    name = _name(source, format) if isinstance(whole, Quadruples) else whole.name
     if valid_from is not None and test_from is not None:
         parts = split_at(facts, valid_from, test_from, name=name)
     elif by_share or isinstance(whole, Quadruples):
@@ -65,6 +67,8 @@ def read_events(
     skip_bad: bool = False,
     relation: str | None = None,
     overlap: str | None = None,
+    format: str | None = None,
+    language: str | None = None,
 ) -> Quadruples:
     """All dated facts of a table (a path or an object with the Arrow stream interface), a folder or a named set.
 
@@ -72,14 +76,35 @@ def read_events(
     offset, ``date_format`` how dates are written, ``relation`` the relation of all rows; ``skip_bad`` leaves out rows
     that cannot be used. ``overlap`` is for benchmark folders: the part, earlier or later, of a step that two share.
     What reading found and decided stands in ``notes`` of the result. "world" is the built-in world.
+
+    ``format`` (icews, polecat, gdelt, acled, ucdp, wikidata, tgb) reads files as they are published, packed or not: a
+    path, a pattern such as "data/*.zip", or a list. ``language`` takes the labels of Wikidata instead of its ids.
     """
     keywords = TableKeywords(
         columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
     )
+    whole = _read(source, format, language, overlap, keywords)
+    return whole if isinstance(whole, Quadruples) else replace(whole.facts, notes=whole.notes)
+
+
+def _read(
+    source: Any, format: str | None, language: str | None, overlap: str | None, keywords: TableKeywords
+) -> Quadruples | Dataset:
+    """The facts of a file or of published files, or a data set with its parts."""
+    if format is not None:
+        if overlap is not None:
+            raise DataError(f"--overlap is for the parts of a benchmark folder, and --format {format} reads files.")
+        return read_format(source, format, language=language, **keywords)
+    if language is not None:
+        raise DataError("--language is for the labels of Wikidata: it needs --format wikidata.")
     if not isinstance(source, str | Path) or os.path.isfile(source):
         return _read_file(source, overlap, keywords)
-    dataset = _find_set(source, overlap, keywords)
-    return replace(dataset.facts, notes=dataset.notes)
+    return _find_set(source, overlap, keywords)
+
+
+def _name(source: str | Path | Sequence[str | Path], format: str | None) -> str:
+    """Of a set of files: that of the file where it is one."""
+    return Path(source).stem if isinstance(source, str | Path) and os.path.isfile(source) else format or "events"
 
 
 def _read_file(source: Any, overlap: str | None, keywords: TableKeywords) -> Quadruples:

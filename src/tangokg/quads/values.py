@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tangokg.errors import checked
 from tangokg.quads.clock import Clock
+from tangokg.quads.static import StaticGraph
 from tangokg.quads.units import lone
 from tangokg.quads.vocabulary import Vocabulary
 
@@ -36,6 +37,7 @@ class Quadruples:
     exact: Floats | None = None
     notes: tuple[str, ...] = ()  # what reading found or decided, for people
     files: Mapping[str, str] = field(default_factory=dict)  # the sha256 of the file that was read, unpacked
+    static: StaticGraph | None = None  # edges without a time, which models do not use
 
     def __len__(self) -> int:
         return len(self.t)

@@ -13,7 +13,9 @@ import pyarrow.csv
 from tangokg.config import to_toml
 from tangokg.errors import DataError
 from tangokg.quads.folders import read_folder
+from tangokg.quads.static import StaticGraph
 from tangokg.quads.values import Dataset
+from tangokg.quads.vocabulary import Vocabulary
 
 
 def write_folder(dataset: Dataset, folder: str | Path) -> None:
@@ -52,9 +54,21 @@ def _write_files(dataset: Dataset, folder: Path) -> None:
                 )
         lines = "".join(f"{name}\t{i}\n" for i, name in enumerate(names))
         (folder / f"{kind}2id.txt").write_text(lines, encoding="utf-8", newline="\n")
+    if (static := dataset.train.static) is not None:
+        _write_static(static, dataset.vocab, folder, options)
     stat = f"{dataset.vocab.num_entities}\t{dataset.vocab.num_relations}\n"
     (folder / "stat.txt").write_text(stat, encoding="utf-8")
     (folder / "clock.toml").write_text(to_toml(dataset.clock.to_dict()), encoding="utf-8")
+
+
+def _write_static(static: StaticGraph, vocab: Vocabulary, folder: Path, options: pa.csv.WriteOptions) -> None:
+    """``static.txt``: subject, relation and object of each edge; names that no fact has get the ids that follow."""
+    s, r, o, whole = static.within(vocab)
+    pa.csv.write_csv(pa.table({"s": s, "r": r, "o": o}), folder / "static.txt", options)
+    further = (("entity", whole.entities, vocab.num_entities), ("relation", whole.relations, vocab.num_relations))
+    for kind, names, known in further:
+        lines = "".join(f"{name}\t{i}\n" for i, name in enumerate(names[known:], start=known))
+        (folder / f"static_{kind}2id.txt").write_text(lines, encoding="utf-8", newline="\n")
 
 
 def _check_same(dataset: Dataset, again: Dataset) -> None:

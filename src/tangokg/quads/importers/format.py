@@ -1,0 +1,23 @@
+"""What a published format is: how its files are read, and what its codes mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tangokg.quads.importers.gathered import Gathered
+from tangokg.quads.reading import TableOptions
+
+
+@dataclass(frozen=True)
+class Format:
+    """A published format: ``read`` adds what the files hold to a :class:`Gathered`."""
+
+    about: str
+    read: Callable[[Sequence[Path], Gathered, TableOptions], None]
+    words: Mapping[str, str] = field(default_factory=dict)  # code of a relation -> its plain name
+    blanks: frozenset[str] = frozenset({""})  # what stands in a cell without a name
+    folders: bool = False  # whether a folder stands for the files in it
+    unit: str | None = None  # one step of time, where nothing else is said
+    label: Callable[[Sequence[Path], Gathered, str], None] | None = None  # names in a language

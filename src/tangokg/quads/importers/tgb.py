@@ -1,0 +1,45 @@
+"""Edge lists of the Temporal Graph Benchmark (tkgl-* and thgl-*): NAME_edgelist.csv, for some NAME_static_edgelist.csv.
+
+The headings are those of py-tgb 2.0: a time called ts, timestamp, date or year, then head, tail and relation_type.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tangokg.errors import DataError
+from tangokg.quads.files import find_file
+from tangokg.quads.importers.format import Format
+from tangokg.quads.importers.gathered import Gathered
+from tangokg.quads.importers.packed import streams
+from tangokg.quads.importers.tables import Table
+from tangokg.quads.reading import TableOptions
+
+EDGES = {"subject": ("head",), "relation": ("relation_type", "relation"), "object": ("tail",)}
+TABLE = Table("an edge list of TGB", EDGES | {"time": ("ts", "timestamp", "date", "year")}, delimiter=",", quoted=True)
+STATIC = Table("a static edge list of TGB", EDGES, delimiter=",", quoted=True)
+
+
+def read(paths: Sequence[Path], into: Gathered, options: TableOptions) -> None:
+    """Add the edge lists, and the static one that lies beside each or in the same archive."""
+    for file in dict.fromkeys(file for path in paths for file in _belonging(path)):
+        for stream in streams(file):
+            name = Path(stream.place).name
+            if "_static_edgelist" in name:
+                STATIC.read_stream(stream, into, TableOptions(), static=True)
+            elif "_edgelist" in name or stream.place == file.name:  # an archive has other files too
+                TABLE.read_stream(stream, into, options)
+
+
+def _belonging(path: Path) -> list[Path]:
+    """An edge list and the static one beside it; those of a folder."""
+    if path.is_dir():
+        found = sorted(path.glob("*_edgelist*.csv*"))
+        if not found:
+            raise DataError(f"{path}: no edge list found in the folder; expected NAME_edgelist.csv.")
+        return found
+    name, marker, _ = path.name.partition("_edgelist")
+    beside = find_file(path.parent, f"{name}_static_edgelist.csv") if marker else None
+    return [path, beside] if beside else [path]
+
+
+TGB = Format("edge lists of TGB (tkgl-*, thgl-*)", read, folders=True)
