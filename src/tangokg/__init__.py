@@ -10,7 +10,7 @@
 Reading:     read_events, Quadruples, Dataset
 Training:    fit, load, Forecaster; tune searches settings
 Measuring:   Forecaster.evaluate, Metrics; compare sets models side by side
-Figures:     plot draws metrics, horizons, comparisons, calibrations, training and searches
+Figures:     plot draws metrics, horizons, comparisons, calibrations, training and searches; write_report makes a page
 Errors:      TangoError is the base of all; logging.getLogger("tangokg") receives epochs and warnings
 
 Forecast, Metrics, Calibration, Quadruples and Dataset have to_pandas() and show themselves in notebooks.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tangokg.forecast import fit as fit
     from tangokg.forecast import load as load
     from tangokg.forecast import plot as plot
+    from tangokg.forecast import write_report as write_report
     from tangokg.quads import Dataset as Dataset
     from tangokg.quads import Quadruples as Quadruples
     from tangokg.quads import read_events as read_events
@@ -52,6 +53,7 @@ _HOMES = {
     "load": "forecast",
     "plot": "forecast",
     "read_events": "quads",
+    "write_report": "forecast",
 }
 
 __all__ = [
@@ -68,6 +70,7 @@ __all__ = [
     "plot",
     "read_events",
     "tune",
+    "write_report",
 ]
 
 

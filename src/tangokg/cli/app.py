@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tangokg.cli import compare, data, demo, doctor, evaluate, forecast, models, names, serve, show, train, tune
+from tangokg.cli import compare, data, demo, doctor, evaluate, forecast, models, names, report, serve, show, train, tune
 from tangokg.cli.output import Output
 
 
@@ -80,6 +80,13 @@ app.command(
         "tango compare ICEWS14s --model all --run runs/ICEWS14s-tango --out runs/all --device cuda",
     )
 )(compare.compare)
+app.command(
+    epilog=examples(
+        "tango report runs/events",
+        "tango report runs/events runs/other --out comparison.html",
+        "tango report runs/events --split valid --horizon 1-8 --overwrite",
+    )
+)(report.report)
 app.command(epilog=examples("tango demo", "tango demo --seed 7 --out runs/demo --overwrite"))(demo.demo)
 app.command(
     epilog=examples(

@@ -6,6 +6,18 @@ from tangokg.forecast.answers import Answer, Forecast
 from tangokg.forecast.comparing import compare
 from tangokg.forecast.figures import plot
 from tangokg.forecast.forecaster import Forecaster, load
+from tangokg.forecast.reporting import write_report
 from tangokg.forecast.training import as_dataset, fit, results
 
-__all__ = ["Answer", "Forecast", "Forecaster", "as_dataset", "compare", "fit", "load", "plot", "results"]
+__all__ = [
+    "Answer",
+    "Forecast",
+    "Forecaster",
+    "as_dataset",
+    "compare",
+    "fit",
+    "load",
+    "plot",
+    "results",
+    "write_report",
+]

@@ -16,7 +16,8 @@ from tangokg.forecast.forecaster import Forecaster, load
 from tangokg.forecast.training import fit, read_with
 from tangokg.models import MODELS
 from tangokg.quads.differing import what_differs
-from tangokg.quads.values import Dataset
+from tangokg.quads.values import Dataset, Quadruples
+from tangokg.rank import SINGLE_STEP, Protocol
 from tangokg.report.compare import Comparison, Measured
 from tangokg.report.compare import compare as compare_measured
 from tangokg.train import RunConfig, RunFolder, TrainSettings, make_config
@@ -82,7 +83,7 @@ class Entry:
         folder = RunFolder(self.path) if self.path is not None and self.existing else None
         return folder is not None and (folder.usable if self.given else folder.finished)
 
-    def check(self, dataset: Dataset, allow_seen: bool) -> None:
+    def check(self, dataset: Dataset, allow_seen: bool, advice: str = "leave it out, or choose another --out") -> None:
         """It must be made with the same facts in the same parts, and must not have seen the test part."""
         name, made_with, seen, refit = f"compare(): {self.name}", None, "", self.config.train.refit
         if self.forecaster is not None:
@@ -93,8 +94,7 @@ class Entry:
             refit = refit or (folder.usable and folder.exposure().refit)
         if made_with is not None and not dataset.same_facts(made_with):
             raise RunError(
-                f"{name} was made with other data than these ({what_differs(made_with, dataset)}): "
-                "leave it out, or choose another --out."
+                f"{name} was made with other data than these ({what_differs(made_with, dataset)}): {advice}."
             )
         if refit:
             raise RunError(f"{name}: a run that is trained on all parts (--refit) cannot be compared on one of them.")
@@ -109,10 +109,16 @@ class Entry:
             return load(self.path, device).as_made
         return train(dataset, self.config, out=self.path, resume=self.existing)
 
-    def measure(self, forecaster: Forecaster, progress: Callable[[int, int], None] | None = None) -> Measured:
-        """Rank the test part with its forecaster."""
+    def measure(
+        self,
+        forecaster: Forecaster,
+        progress: Callable[[int, int], None] | None = None,
+        part: Quadruples | None = None,
+        protocol: Protocol = SINGLE_STEP,
+    ) -> Measured:
+        """Rank the test part, or another one, with its forecaster."""
         began = time.perf_counter()
-        metrics = forecaster.evaluate(progress=progress)
+        metrics = forecaster.evaluate(part, protocol, progress=progress)
         label = f"{self.name} ({MARK})" if metrics.not_comparable else self.name
         trained = forecaster.progress.seconds if self.path is None else _train_seconds(self.path)
         return Measured(label, metrics, trained, time.perf_counter() - began)

@@ -18,16 +18,18 @@ SUM = "sha256 of"  # begins the key of each file's sum
 def describe(run: str | Path) -> dict[str, Any]:
     """What a run is: its settings, its data, its metrics, and how its training ended, as subject -> name -> value."""
     folder = RunFolder(Path(run))
-    config, dataset = folder.config(), folder.dataset()
-    stored = _stored(folder)
+    config, stored = folder.config(), _stored(folder)
+    told = describe_parts(config, folder.dataset())
+    told["run"] |= _ending(folder, config) | _made(stored)
+    told["data"] |= {"goes on from": str(folder.origin)} if folder.origin else {}
+    return told | {"metrics": {part: found for part in ("valid", "test") if (found := _measured(stored, part))}}
+
+
+def describe_parts(config: RunConfig, dataset: Dataset) -> dict[str, dict[str, Any]]:
+    """What settings and data say, without a folder."""
     tables = config.to_tables()
-    return {
-        "run": {"model": config.model, "seed": config.seed, **_ending(folder, config), **_made(stored)},
-        "data": _data(dataset) | ({"goes on from": str(folder.origin)} if folder.origin else {}),
-        "settings": tables.get("settings", {}),
-        "training": tables["train"],
-        "metrics": {part: found for part in ("valid", "test") if (found := _measured(stored, part))},
-    }
+    run = {"model": config.model, "seed": config.seed}
+    return {"run": run, "data": _data(dataset), "settings": tables.get("settings", {}), "training": tables["train"]}
 
 
 def _measured(stored: dict[str, Any], part: str) -> tuple[dict[str, float], int] | None:
