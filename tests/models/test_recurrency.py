@@ -199,3 +199,13 @@ def test_ranks_from_few_values_are_those_of_all_scores() -> None:
     for name, ranks in few.ranks.items():
         assert torch.equal(ranks.optimistic, whole.ranks[name].optimistic)
         assert torch.equal(ranks.pessimistic, whole.ranks[name].pessimistic)
+
+
+def test_where_nothing_is_known_all_objects_are_alike() -> None:
+    """As reasons ask, which take away all facts that speak for an answer."""
+    timeline = make_timeline()
+    empty = build_timeline(make_facts().select(slice(0)))
+    model, query = make_model(timeline), Queries(*(torch.tensor([v]) for v in (0, 1, 2, 0)))
+    encoded = model.encode(empty, Windows(torch.tensor([0]), torch.tensor([5.0], dtype=torch.float64)))
+    shares = model.probabilities(model.score(encoded, query))
+    assert equal(shares, torch.full((1, N), 1 / N, dtype=shares.dtype))

@@ -33,7 +33,7 @@ def report(
     ] = None,
     questions: Annotated[
         int, typer.Option(min=1, metavar="N", help="Rank at most N questions, drawn evenly where there are more.")
-    ] = 20_000,
+    ] = 10_000,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
     allow_seen: AllowSeen = False,
     device: Device = None,

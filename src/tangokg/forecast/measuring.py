@@ -30,7 +30,7 @@ from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import Queries
 from tangokg.train import RunFolder
 
-QUESTIONS = 20_000  # that are ranked at most
+QUESTIONS = 10_000  # that are ranked at most
 AHEAD = (1, 2, 4, 8)  # usual gaps
 FITTED = "recurrency"  # a counter whose parameters are chosen on validation
 CHEAP = 50_000  # facts up to which it is fitted for a report

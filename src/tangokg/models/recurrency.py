@@ -136,7 +136,8 @@ class Recurrency(Model):
         alpha = encoded.alpha.index_select(0, r)  # (G,)
         objects, past = encoded.relaxed(r, known), past_of(strict, pair, known.index_select(0, of))
         last = torch.zeros_like(r).scatter_reduce(0, objects.row, objects.last, "amax")  # (G,)
-        age = strict.t.index_select(0, last)[:, None] - strict.t  # (G, T)
+        times = strict.t if len(strict.t) else strict.t.new_zeros(1)  # without any snapshot nothing is looked up
+        age = times.index_select(0, last)[:, None] - times  # (G, T)
         weight = torch.exp2(-encoded.decay.index_select(0, r)[:, None] * age.clamp(min=0))
         weight = weight.clamp(min=torch.finfo(weight.dtype).tiny)  # a fact of long ago is still one that was seen
         factor = alpha / (weight * (age >= 0)).sum(1)  # (G,)

@@ -36,6 +36,8 @@ class Axis:
     at: Sequence[float] = ()  # where the points are, if each may have a label
 
     def places(self) -> list[float]:
+        if self.low == self.high:
+            return [self.low]
         if 0 < len(self.at) <= EXACT:
             return list(self.at)
         from matplotlib.ticker import MaxNLocator

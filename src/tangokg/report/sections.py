@@ -48,8 +48,8 @@ def headline(found: Findings) -> Html:
     parts: list[object] = [
         tag(
             "p",
-            f"{run.name} has the true answer first in {run.metrics[FILTER].hits[1]:.1f}\u00a0% of the questions, and among "
-            f"its first ten in {run.metrics[FILTER].hits[10]:.1f}\u00a0%.",
+            f"{run.name} has the true answer first in {run.metrics[FILTER].hits[1]:.1f}\u00a0% of the questions, and "
+            f"among its first ten in {run.metrics[FILTER].hits[10]:.1f}\u00a0%.",
         )
         for run in found.runs
     ]
