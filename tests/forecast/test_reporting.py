@@ -157,6 +157,9 @@ def test_the_page_asks_nobody_for_anything(page: str, run: Path) -> None:
     assert {link for link in links if not link.startswith("#")} == {"data:,"}
     assert set(re.findall(r"<(\w+)[^>]* http-equiv=\"([^\"]*)\"", page)) == {("meta", "Content-Security-Policy")}
     assert "default-src &#x27;none&#x27;" in page
+    idents = re.findall(r" id=\"([^\"]*)\"", page)
+    assert len(set(idents)) == len(idents)
+    assert {link[1:] for link in links if link.startswith("#")} <= set(idents)
     for secret in (str(run), str(run.parent), str(Path.home()), socket.gethostname()):
         assert secret not in page
 

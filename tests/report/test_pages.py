@@ -35,7 +35,7 @@ def test_a_table_names_itself_its_columns_and_its_rows() -> None:
     assert re.findall(r'scope="(\w+)"', plain) == ["col"] * 3 + ["row"] * 3
     assert re.findall(r'scope="(\w+)"', grouped) == ["col"] * 3 + ["rowgroup", "row", "row", "rowgroup", "row"]
     assert re.findall(r'rowspan="(\d)"', grouped) == ["2", "1"]
-    assert 'tabindex="0" aria-labelledby="id"' in plain
+    assert 'tabindex="0" aria-labelledby="table-id"' in plain
 
 
 def test_lines_are_drawn_where_their_points_are() -> None:

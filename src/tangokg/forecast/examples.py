@@ -75,6 +75,7 @@ def find_examples(
     for done, row in enumerate(dict.fromkeys(explained), 2):
         advance(done, 2 + len(explained))
         reasons += [_explain(run, row, own[row]) for run, own in zip(runs, forecasts, strict=True)]
+    advance(1, 1)
     return examples, reasons
 
 

@@ -13,22 +13,26 @@ import torch
 from torch import Tensor
 
 from tangokg import rank
-from tangokg.forecast.calibrating import KINDS
+from tangokg.forecast.calibrating import KINDS, MOST, ask_recent, calibrate
 from tangokg.forecast.comparing import Entry
 from tangokg.forecast.counters import BESIDE, make_counter
 from tangokg.forecast.examples import Answered, find_examples
 from tangokg.forecast.forecaster import Forecaster
 from tangokg.forecast.training import fit
+from tangokg.history.hazard_queries import RECENT
 from tangokg.history.series import usual_gap
 from tangokg.quads.values import Quadruples
+from tangokg.rank.calibration import Calibration
+from tangokg.rank.significance import Paired
 from tangokg.rank.strata import strata
-from tangokg.report.compare import FILTER, Measured, compare
+from tangokg.report.compare import FILTER, Comparison, Measured, compare
 from tangokg.report.figures import read_log
 from tangokg.report.findings import Findings, Ranked, RunFindings, on_host
 from tangokg.report.runs import describe, describe_parts
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import Queries
 from tangokg.train import RunFolder
+from tangokg.train.devices import device_of
 
 QUESTIONS = 10_000  # that are ranked at most
 AHEAD = (1, 2, 4, 8)  # usual gaps
@@ -52,7 +56,9 @@ class Asking:
 
     part: Quadruples
     exam: rank.Exam
-    total: int  # that the part has
+    target: Tensor  # its snapshots
+    total: int  # questions that the part has
+    pairs: int  # whose chances are compared with what happened, at most
     protocol: rank.Protocol
     horizons: Sequence[float]
 
@@ -95,7 +101,6 @@ def measure(
     answered = [Answered(run.name, of.forecaster, run.metrics) for run, of in zip(runs, subjects, strict=True)]
     examples, reasons = find_examples(answered, course.part("questions", size * count))
     whole = compare(measured)
-    tested = compare(measured[:count]) if count > 1 else whole
     return Findings(
         dataset=first.dataset.name,
         split=split,
@@ -104,14 +109,22 @@ def measure(
         runs=runs,
         beside=beside,
         rows=whole.rows,
-        tested=(tested.rows[0].name, tested.rows[1].name, tested.test) if tested.test else None,
+        tested=_tested(compare(measured[:count]) if count > 1 else whole),
         groups=strata(asking.exam) | {"newcomers": rank.inductive(first.seen).keep(asking.exam.queries)},
         kinds=KINDS,
+        pairs=asking.pairs,
         examples=examples,
         reasons=reasons,
         made=datetime.now(UTC).date().isoformat(),
         version=import_module("tangokg").__version__,
     )
+
+
+def _tested(comparison: Comparison) -> tuple[str, str, Paired] | None:
+    """The test of the first two models, with their names."""
+    if comparison.test is None:
+        return None
+    return comparison.rows[0].name, comparison.rows[1].name, comparison.test
 
 
 def drawn(most: int) -> rank.Protocol:
@@ -134,7 +147,8 @@ def _asking(forecaster: Forecaster, split: str, horizons: Sequence[float] | None
         gap, longest = usual_gap(timeline.t), float(timeline.t[target[0]] - timeline.t[0])
         horizons = [n * gap for n in AHEAD if n * gap <= longest]
     total = int(timeline.num_edges[target.numpy()].sum())
-    return Asking(part, rank.prepare(timeline, target, protocol), total, protocol, sorted(set(map(float, horizons))))
+    exam, far = rank.prepare(timeline, target, protocol), sorted(set(map(float, horizons)))
+    return Asking(part, exam, target, total, min(2 * questions, MOST), protocol, far)
 
 
 def _counters(subjects: Sequence[Subject]) -> list[Forecaster]:
@@ -167,7 +181,15 @@ def _run(
     entry, forecaster = subject.entry, subject.forecaster
     about, log = _told(entry.path, forecaster)
     stored = about.pop("metrics", {}).get(split)
-    return RunFindings(one.name, one.metrics, curve, about, log, forecaster.calibration(asking.part), stored)
+    return RunFindings(one.name, one.metrics, curve, about, log, _calibration(forecaster, asking), stored)
+
+
+def _calibration(forecaster: Forecaster, asking: Asking) -> dict[str, Calibration]:
+    """As :meth:`Forecaster.calibration` for the part, of fewer pairs where there are many."""
+    chances, timeline = forecaster.chances, asking.exam.timeline
+    asked = ask_recent(timeline, chances, asking.target, RECENT)
+    asked = asked.sample(asking.pairs, torch.Generator().manual_seed(0))
+    return calibrate(forecaster.model, chances, timeline.to(device_of(forecaster.model)), timeline, asked)
 
 
 def _told(path: Path | None, forecaster: Forecaster) -> tuple[dict[str, Any], Sequence[dict[str, float]]]:

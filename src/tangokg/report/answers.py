@@ -36,6 +36,8 @@ def calibration(found: Findings) -> Html:
         for one in run.calibration[kind].bins()
     ]
     told = table("bins", "Answers in bins of equally many", ("kind", "model", *BIN), bins, (0, 1), True)
+    if len(found.runs[0].calibration["pair"]) == found.pairs:
+        parts.insert(0, tag("p", f"A sample: {found.pairs:,} pairs, drawn evenly.", class_="notice"))
     return joined([*parts, folded("The figures as a table", told)])
 
 

@@ -85,6 +85,7 @@ class Findings:
     tested: tuple[str, str, Paired] | None  # the two models that were compared
     groups: Mapping[str, Tensor]  # (B,) bool: the questions of each group
     kinds: Mapping[str, str]  # of probabilities, in words
+    pairs: int  # whose chances were looked at, at most
     examples: Mapping[str, Sequence[Example]]  # by what they have in common
     reasons: Sequence[Explained]
     made: str  # the date of the report

@@ -50,6 +50,7 @@ def table(
     Where it is wider than the page it scrolls by itself, also with the keyboard. In a ``grouped`` one neighbouring rows
     with the same first cell share it, and the second cell is the heading of the row.
     """
+    ident = f"table-{ident}"
     sides = ["words" if place in words else "number" for place in range(len(headings))]
     head = [tag("th", cell, scope="col", class_=side) for cell, side in zip(headings, sides, strict=True)]
     groups = groupby(rows, key=itemgetter(0)) if grouped else [(None, rows)]

@@ -39,7 +39,8 @@ SECTIONS: tuple[Section, ...] = (
         "Hardest and easiest questions",
         answers.examples,
         "Said are the first names in the order of the model, each with its calibrated share: the probability if the "
-        "question has an answer at all. Of questions about the same subject and relation one is shown.",
+        "question has an answer at all. Calibration also looks at how often a fact was seen: names far down may have "
+        "large shares. Of questions about the same subject and relation one is shown.",
     ),
     (
         "reasons",
