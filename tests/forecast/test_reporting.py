@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def test_the_page_asks_nobody_for_anything(page: str, run: Path) -> None:
 
 
 def test_few_questions_are_drawn_and_the_page_says_so(run: Path, tmp_path: Path, loaded: tk.Forecaster) -> None:
-    page = tk.write_report(run, tmp_path, questions=10).read_text(encoding="utf-8")
+    page = tk.write_report(run, tmp_path, questions=10, horizons=[1]).read_text(encoding="utf-8")
     drawn_metrics = loaded.evaluate(protocol=drawn(10))
     assert drawn_metrics.queries == 10
     assert torch.equal(loaded.evaluate(protocol=rank.horizon(2, drawn(10))).answer, drawn_metrics.answer)
@@ -181,7 +182,7 @@ def test_runs_stand_side_by_side_with_the_test_of_compare(run: Path, tmp_path: P
     other = tmp_path / "other" / "run"
     tk.fit(make_nasty(), "tango-distmult", out=other, seed=1, **SMALL)
     counted = tk.fit(make_nasty(), "frequency", verbose=False)
-    page = tk.write_report([run, other, counted], tmp_path / "all.html").read_text(encoding="utf-8")
+    page = tk.write_report([run, other, counted], tmp_path / "all.html", horizons=[1]).read_text(encoding="utf-8")
     found = tables(page)
     wanted = tk.compare(make_nasty(), {"a": tk.load(run), "b": tk.load(other), "c": counted}, verbose=False)
     names = {f"tango-distmult ({run.parent.name}/run)", "tango-distmult (other/run)", "frequency", "recurrency"}
@@ -206,7 +207,8 @@ def test_runs_on_other_data_are_refused_before_anything_is_measured(run: Path, t
 def test_models_of_any_kind_have_a_report(tmp_path: Path) -> None:
     """A model that does not look back, and a counter; plain steps instead of dates."""
     for name in ("distmult", "recurrency", "copy-last"):
-        page = tk.write_report(make_forecaster(name, make_dataset(1)), tmp_path / f"{name}.html", split="valid")
+        forecaster = make_forecaster(name, make_dataset(1))
+        page = tk.write_report(forecaster, tmp_path / f"{name}.html", split="valid", horizons=[1])
         found = tables(page.read_text(encoding="utf-8"))
         assert named(found["By filter, in per cent"], "raw", name)
 
@@ -239,6 +241,10 @@ def test_a_part_without_facts_and_no_runs_at_all_are_errors(tmp_path: Path) -> N
         tk.write_report(make_forecaster("frequency", empty), tmp_path / "a.html")
     with pytest.raises(TangoError, match="runs is empty"):
         tk.write_report([], tmp_path / "a.html")
+    with pytest.raises(TangoError, match="3 is not a run: expected its folder, or a forecaster"):
+        tk.write_report([3], tmp_path / "a.html")  # type: ignore[list-item]
+    with pytest.raises(TangoError, match="no run is here"):
+        tk.write_report(str(tmp_path / "nowhere"), tmp_path / "a.html")
 
 
 def test_an_existing_report_is_replaced_if_that_is_wanted_and_progress_is_told(tmp_path: Path) -> None:
@@ -253,3 +259,16 @@ def test_an_existing_report_is_replaced_if_that_is_wanted_and_progress_is_told(t
     assert done == sorted(done)
     assert {step[1] for step in told} == {told[-1][0]}
     assert {"ranking: frequency", "calibration: frequency", "questions"} <= {step[2] for step in told}
+
+
+def test_a_run_that_saw_too_much_is_marked_and_not_compared_unless_that_is_allowed(tmp_path: Path) -> None:
+    runs = [make_forecaster("frequency"), make_forecaster("copy-last")]
+    runs[1].exposure = replace(runs[1].exposure, seen="it saw <all>")
+    marked = tk.write_report(runs[1], tmp_path / "a.html", horizons=[1]).read_text()
+    assert "copy-last (not comparable)" in marked
+    assert "it saw &lt;all&gt;" in marked
+    with pytest.raises(TangoError, match="copy-last is not comparable: it saw <all>"):
+        tk.write_report(runs, tmp_path / "b.html")
+    page = tk.write_report(runs, tmp_path / "b.html", allow_seen=True, horizons=[1]).read_text()
+    assert "copy-last (not comparable)" in page
+    assert "sign-flip" not in page

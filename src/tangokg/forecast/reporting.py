@@ -67,8 +67,10 @@ def _entries(runs: Sequence[Run]) -> list[Entry]:
     for run in runs:
         if isinstance(run, Forecaster):
             entries.append(Entry(run.config.model, run.config, run.path, forecaster=run.as_made))
-        else:
+        elif isinstance(run, str | Path):
             entries += select_models(runs=[Path(run)]).entries(None)
+        else:
+            raise ConfigError(f"write_report(): {run!r:.60} is not a run: expected its folder, or a forecaster.")
     models = [entry.config.model for entry in entries]
     twice = [entry for entry in entries if models.count(entry.config.model) > 1]
     tails = dict(zip(map(id, twice), _tails([entry.path for entry in twice]), strict=True))
@@ -92,7 +94,8 @@ def report_file(path: str | Path | None, run: Path | None, runs: int = 1, overwr
         raise ConfigError("write_report(): these forecasters have no run folder; give a path, such as 'report.html'.")
     if path is None:
         assert run is not None
-        file = (run if runs == 1 else run.absolute().parent) / NAME
+        beside = run.parent if run.name not in ("", "..") else run.resolve().parent
+        file = (run if runs == 1 else beside) / NAME
     else:
         file = Path(path) / NAME if Path(path).is_dir() else Path(path)
     if file.suffix.casefold() not in SUFFIXES:

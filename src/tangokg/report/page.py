@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tangokg.report import answers, sections
 from tangokg.report.findings import Findings
-from tangokg.report.markup import Html, bullets, joined, safe, tag
+from tangokg.report.markup import Html, bullets, joined, tag
 
 STYLE = Path(__file__).with_name("report.css")
 Section = tuple[str, str, Callable[[Findings], Html], str]  # id, title, content, what it is about
@@ -101,7 +101,7 @@ def _lead(found: Findings) -> list[Html]:
         parts.append(tag("p", tag("strong", "A sample: "), told, class_="notice"))
     for run in found.runs:
         if mark := run.metrics.not_comparable:
-            parts.append(tag("p", tag("strong", f"{run.name} is not comparable: "), mark, class_="notice"))
+            parts.append(tag("p", tag("strong", f"{run.name}: "), mark, class_="notice"))
     if found.split == "valid":
         told = "The models and their chances were chosen on this part: on later facts they are less accurate."
         parts.append(tag("p", told, class_="notice"))
@@ -110,7 +110,7 @@ def _lead(found: Findings) -> list[Html]:
 
 def _section(found: Findings, section: Section) -> Html:
     ident, title, make, about = section
-    lead = tag("p", safe(about), class_="about") if about else Html()
+    lead = tag("p", about, class_="about") if about else Html()
     return tag(
         "section",
         tag("h2", title, id=f"{ident}-heading"),
