@@ -85,7 +85,7 @@ class Entry:
 
     def check(self, dataset: Dataset, allow_seen: bool, advice: str = "leave it out, or choose another --out") -> None:
         """It must be made with the same facts in the same parts, and must not have seen the test part."""
-        name, made_with, seen, refit = f"compare(): {self.name}", None, "", self.config.train.refit
+        name, made_with, seen, refit = f"the forecaster {self.name}", None, "", self.config.train.refit
         if self.forecaster is not None:
             made_with, seen = self.forecaster.dataset, self.forecaster.exposure.seen
         elif self.path is not None and self.existing:
