@@ -207,7 +207,7 @@ def test_runs_on_other_data_are_refused_before_anything_is_measured(run: Path, t
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_has_a_report(name: str, tmp_path: Path) -> None:
-    """Whether it looks back or not, states its windows one by one, or counts; plain steps instead of dates."""
+    """Whether it looks back or not, takes its windows one by one, or counts; plain steps instead of dates."""
     forecaster = make_forecaster(name, make_dataset(1))
     page = tk.write_report(forecaster, tmp_path, split="valid", horizons=[1]).read_text(encoding="utf-8")
     wanted = row(forecaster.evaluate("valid")["raw"])
