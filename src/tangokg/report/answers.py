@@ -81,7 +81,7 @@ def _side_by_side(ident: str, title: str, asked: Sequence[Example], found: Findi
     """A question with a row for each run."""
     rows = []
     for one in asked:
-        question = joined([one.question, tag("br"), f"at {one.at}", tag("br"), f"true: {one.answer}"])
+        question = joined([one.question, tag("br"), one.at, tag("br"), f"true: {one.answer}"])
         rows += [[question, run.name, *_said(said)] for run, said in zip(found.runs, one.said, strict=True)]
     return table(ident, title, ("question", "model", *SAID), rows, (0, 1, 2), True)
 
