@@ -22,6 +22,7 @@ from tangokg.quads.values import Dataset
 from tangokg.rank import evaluate
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, draw_windows, queries_of
+from tangokg.rank.metrics import Summary
 from tangokg.train import Material, Progress, RunConfig, Stop, TrainSettings, build_model, fit, loop, memory
 from tangokg.train.checkpoint import load_tensors
 
@@ -56,7 +57,7 @@ class Scripted:
         self.mrrs = iter(mrrs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return {"time-aware": type("Summary", (), {"mrr": next(self.mrrs)})}
+        return {"time-aware": Summary(next(self.mrrs), {}, 0)}
 
 
 def test_a_run_is_decided_by_its_seed() -> None:

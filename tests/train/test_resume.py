@@ -17,6 +17,7 @@ from torch import Tensor
 
 from conftest import make_dataset
 from tangokg.models.tango import TangoSettings
+from tangokg.rank.metrics import Summary
 from tangokg.train import Interrupted, Progress, RunConfig, TrainSettings, fit, loop
 
 EPOCHS, STEPS = 3, 5  # steps in an epoch: six training snapshots, the first without history
@@ -142,7 +143,7 @@ def test_the_best_weights_survive_when_they_are_older_than_the_kill(
 ) -> None:
     def scripted(*mrrs: float) -> Callable[..., Any]:
         values = iter(mrrs)
-        return lambda *_, **__: {"time-aware": type("Summary", (), {"mrr": next(values)})}
+        return lambda *_, **__: {"time-aware": Summary(next(values), {}, 0)}
 
     monkeypatch.setattr(loop, "examine", scripted(9.0, 1.0, 1.0))
     expected = train(None)

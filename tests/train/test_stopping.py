@@ -16,6 +16,7 @@ from conftest import make_dataset
 from tangokg.errors import ConfigError, TrainingError
 from tangokg.forecast import fit, load
 from tangokg.models.ttranse import TTransESettings
+from tangokg.rank.metrics import Summary
 from tangokg.train import (
     Interrupted,
     Progress,
@@ -73,7 +74,7 @@ def test_each_end_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert train(epochs=2).progress.ended == "epochs"
     values = iter(range(99, 0, -1))
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "examine", lambda *_: {"time-aware": type("Summary", (), {"mrr": next(values)})})
+        patched.setattr(loop, "examine", lambda *_: {"time-aware": Summary(next(values), {}, 0)})
         assert train(epochs=9, patience=2).progress.ended == "patience"
     assert train(budget=1e-6).progress.ended == "budget"
     for ended in ENDINGS:
@@ -157,7 +158,7 @@ def test_a_stop_keeps_the_best_weights_as_a_usable_run(steps: int, tmp_path: Pat
 
 def test_a_stop_keeps_the_best_of_the_epochs_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = iter((9.0, 1.0, 1.0))
-    monkeypatch.setattr(loop, "examine", lambda *_: {"time-aware": type("Summary", (), {"mrr": next(values)})})
+    monkeypatch.setattr(loop, "examine", lambda *_: {"time-aware": Summary(next(values), {}, 0)})
     first = train(epochs=1)
     values = iter((9.0, 1.0, 1.0))
     with pytest.raises(Interrupted, match=r"best weights are those of epoch 1 \(validation MRR 9\.00\)") as raised:

@@ -102,6 +102,10 @@ def train(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw loss and validation MRR: .png, .svg or .pdf.")
     ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Trackers, separated by commas: csv, tensorboard, wandb, mlflow."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train a model on dated facts, and keep it in a run folder."""
@@ -111,9 +115,11 @@ def train(
     output.check_figure(plot)
     from tangokg.forecast.counters import counted_parts
     from tangokg.train import RunFolder
+    from tangokg.train.loggers import choose_loggers
     from tangokg.train.processes import place
     from tangokg.train.processes import start as start_processes
 
+    loggers = choose_loggers(log)
     if devices is not None and devices > 1 and place()[1] == 1:
         raise typer.Exit(start_processes(devices, output.words))
     helps = place()[0] > 0  # another process writes and says everything
@@ -132,7 +138,7 @@ def train(
         _tell_start(output, start, dataset)
     again = ["tango", *(word for word in output.words if word not in ("--resume", "--overwrite")), "--resume"]
     options = {"resume": resume, "overwrite": overwrite, "start_from": start, "allow_seen": allow_seen}
-    forecaster = fit_shown(output, dataset, resolved, out=folder, again=again, **options)
+    forecaster = fit_shown(output, dataset, resolved, out=folder, again=again, loggers=loggers, **options)
     if helps:
         return
     metrics = _metrics(forecaster, folder) | counted_parts(forecaster)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from tangokg.train import Interrupted, Progress, Reporter, RunConfig, RunFolder,
 from tangokg.train.devices import device_of, name_of
 from tangokg.train.display import print_end, print_refit
 from tangokg.train.exposure import Exposure, check_start, everything
+from tangokg.train.loggers import Tracking, choose_loggers, tracking
 from tangokg.train.loop import fit as train
 from tangokg.train.notebook import default_display
 from tangokg.train.processes import Group, joined
@@ -53,6 +54,7 @@ def fit(
     start_from: str | Path | None = None,
     allow_seen: bool = False,
     reporter: Reporter | None = None,
+    loggers: str | Sequence[Any] | None = None,
     seed: int | None = None,
     budget: str | float | None = None,
     stop: Stop | None = None,
@@ -73,13 +75,15 @@ def fit(
     after an interruption, and the folder is what :func:`tangokg.load` reads. ``start_from`` names a run to go on from;
     where it saw what is held back now, this is refused, or with ``allow_seen`` marked. ``budget`` is a time ("10m", or
     seconds), ``stop`` a callback that is asked after each step. Ctrl-C raises :class:`tangokg.Interrupted`, whose
-    ``forecaster`` has the best weights so far. ``columns`` to ``overlap`` say how a table or folder is read, as in
+    ``forecaster`` has the best weights so far. ``loggers`` are trackers by name (``"csv,tensorboard,wandb,mlflow"``) or
+    Lightning loggers, which receive settings, epochs and test metrics. ``columns`` to ``overlap`` say how a table or folder is read, as in
     :func:`tangokg.read_events`. With ``verbose=False`` nothing is shown; each epoch is logged in any case
     (``logging.getLogger("tangokg")``, level INFO). Started by torchrun or Slurm in several processes, they train
     together: each gets the same weights, the first one alone writes and measures.
     """
     if "model" in settings:
         raise ConfigError(f"the model is the second argument of fit: fit(data, {settings['model']!r}).")
+    trackers = choose_loggers(loggers, out is not None)
     if budget is not None:
         settings["budget"] = NO_LIMIT if budget == "none" else parse_duration(budget, "budget")
     resolved = change(make_config(config) if isinstance(config, str) else config, settings.items(), "fit()")
@@ -99,8 +103,13 @@ def fit(
             if folder is not None and finished:
                 return load(folder.path, training.config.train.device)
             shown = nullcontext(reporter) if reporter is not None else default_display(verbose)
-            with removing_failed(folder.path) if folder is not None and new else nullcontext(), shown as display:
-                trained = _train(training, folder, resume, display, stop or never, group)
+            run, name = (None, resolved.model) if folder is None else (folder.path, folder.path.name)
+            with (
+                removing_failed(folder.path) if folder is not None and new else nullcontext(),
+                shown as display,
+                tracking(trackers, run, name, display, training.dataset, training.config) as tracked,
+            ):
+                trained = _train(training, folder, resume, tracked, stop or never, group)
         kept = folder is not None and resume and folder.dataset().own is not None  # facts observed before it went on
         return load(folder.path, training.config.train.device) if folder is not None and kept else trained
 
@@ -161,7 +170,7 @@ def _help(training: _Training, group: Group, folder: RunFolder | None, resume: b
 
 
 def _train(
-    training: _Training, folder: RunFolder | None, resume: bool, reporter: Reporter, stop: Stop, group: Group
+    training: _Training, folder: RunFolder | None, resume: bool, reporter: Tracking, stop: Stop, group: Group
 ) -> Forecaster:
     """Train, measure and, if the settings say so, refit; a stop in between keeps the best so far."""
     files = (None, None) if folder is None else (folder.checkpoint, folder.log)
@@ -172,8 +181,9 @@ def _train(
         )
         best = Forecaster(model, training.dataset, training.config, progress, training.exposure)
         refit = training.config.train.refit and any(True for _ in model.parameters())
-        print_end(reporter, progress, training.config.train)
+        print_end(reporter.shown, progress, training.config.train)
         metrics = results(best)
+        reporter.end(metrics, progress)
         if training.config.train.refit and not refit:
             logger.warning(f"{training.config.model} counts all facts that it knows: there is nothing to refit.")
         if refit and len(training.dataset.test):
@@ -183,7 +193,7 @@ def _train(
             save_chances(folder.path, best.chances)
             folder.save_model(model, replace(progress, ended=CHOSEN) if refit else progress, training.exposure)
             saved = True
-        return _refit(training, best, folder, resume, reporter, stop, group) if refit else best
+        return _refit(training, best, folder, resume, reporter.shown, stop, group) if refit else best
     except KeyboardInterrupt as interrupt:
         raise _keep(training, interrupt, best, None if saved else folder) from None
 

@@ -20,6 +20,9 @@ from torch import Tensor, nn
 from tangokg.config import update
 from tangokg.errors import ConfigError, RunError
 
+HITS = ("valid_hits@1", "valid_hits@3", "valid_hits@10")
+COLUMNS = ("epoch", "loss", "learning_rate", "valid_mrr", *HITS, "seconds")  # of log.csv
+
 
 @dataclass
 class Progress:
@@ -76,7 +79,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 def write_log(path: Path, progress: Progress) -> None:
     """The epochs so far as a CSV file."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["epoch", "loss", "valid_mrr", "seconds"], restval="", lineterminator="\n")
+    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(progress.log)
     write_atomically(path, text.getvalue().encode())

@@ -277,11 +277,12 @@ class Session:
         p = self.progress
         check_finite(self.plain, p.epoch + 1, self.settings)
         row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
+        row["learning_rate"] = self.learning_rate()
         p.epoch, p.position, p.loss_sum, p.queries = p.epoch + 1, 0, 0.0, 0
         self.plain.settle(self.material.train)
         if self.material.exam is not None:
             began = time.monotonic()
-            row["valid_mrr"] = self._validate(self.material.exam)
+            row |= {f"valid_{name}": value for name, value in self._validate(self.material.exam).items()}
             p.check_seconds = time.monotonic() - began
         if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
             p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
@@ -293,14 +294,15 @@ class Session:
         if self.reporter is not None and self.group.first:
             self.reporter.epoch(p, self.settings)
 
-    def _validate(self, exam: Exam) -> float:
-        """MRR of the validation part; each process asks some windows."""
+    def _validate(self, exam: Exam) -> dict[str, float]:
+        """MRR and Hits of the validation part; each process asks some windows."""
         count, (rank, size) = len(exam.windows), (self.group.rank, self.group.size)
         if size == 1 or count < size:
-            return examine(self.plain, exam)["time-aware"].mrr
+            return examine(self.plain, exam)["time-aware"].to_dict()
         among = slice(count * rank // size, count * (rank + 1) // size)
         metrics = examine(self.plain, exam, among=among)
-        return self.group.mean(metrics["time-aware"].mrr, metrics.queries)
+        figures = metrics["time-aware"].to_dict()
+        return {name: self.group.mean(value, metrics.queries) for name, value in figures.items()}
 
     def _keep_weights(self) -> None:
         """Keep the current weights as the best so far."""
