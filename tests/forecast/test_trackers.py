@@ -236,7 +236,7 @@ def test_a_tracker_that_cannot_be_started_is_an_error_without_password(
         raise RuntimeError("API request to http://ann:secret@127.0.0.1:9/api failed")
 
     monkeypatch.setitem(LOGGERS, "csv", refuse)
-    with pytest.raises(ConfigError, match="'csv' cannot be started: API request to http://127.0") as raised:
+    with pytest.raises(ConfigError, match=r"'csv' cannot be started: API request to http://127\.0") as raised:
         train(out=tmp_path / "run", loggers="csv")
     assert "secret" not in str(raised.value)
     assert not (tmp_path / "run").exists()
@@ -330,7 +330,9 @@ def test_a_real_mlflow_server(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     train_in_two(tmp_path / "run", "mlflow")
     check_mlflow(f"http://127.0.0.1:{port}", tmp_path / "run")
-    assert not [file for file in (tmp_path / "run").rglob("*") if file.is_file() and b"secret-word" in file.read_bytes()]
+    assert not [
+        file for file in (tmp_path / "run").rglob("*") if file.is_file() and b"secret-word" in file.read_bytes()
+    ]
 
     def go_away(progress: Progress) -> str:
         if progress.epoch == 1:

@@ -20,9 +20,9 @@ from tangokg.models.tango import Tango, TangoSettings
 from tangokg.models.ttranse import TTransESettings
 from tangokg.quads.values import Dataset
 from tangokg.rank import evaluate
+from tangokg.rank.metrics import Summary
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, draw_windows, queries_of
-from tangokg.rank.metrics import Summary
 from tangokg.train import Material, Progress, RunConfig, Stop, TrainSettings, build_model, fit, loop, memory
 from tangokg.train.checkpoint import load_tensors
 

@@ -6,7 +6,23 @@ from typing import Annotated
 
 import typer
 
-from tangokg.cli import compare, data, demo, doctor, evaluate, forecast, models, names, report, serve, show, train, tune
+from tangokg.cli import (
+    compare,
+    data,
+    demo,
+    doctor,
+    evaluate,
+    forecast,
+    mcp,
+    models,
+    names,
+    push,
+    report,
+    serve,
+    show,
+    train,
+    tune,
+)
 from tangokg.cli.output import Output
 
 
@@ -96,6 +112,12 @@ app.command(
     )
 )(tune.tune)
 app.command(epilog=examples("tango serve runs/events", "tango serve runs/events --port 8080"))(serve.serve)
+app.command(epilog=examples("tango mcp http://127.0.0.1:8765", "tango mcp https://example.org --token-file tokens"))(
+    mcp.mcp
+)
+app.command(epilog=examples("tango push runs/events owner/events", "tango push runs/events owner/events --facts"))(
+    push.push
+)
 app.command(epilog=examples("tango models", "tango models tango"))(models.models)
 app.command(epilog=examples("tango names runs/events", "tango names runs/events korea --top 5"))(names.names)
 app.command(epilog=examples("tango show runs/events", "tango show runs/events --json"))(show.show)

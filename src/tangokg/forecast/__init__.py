@@ -5,7 +5,8 @@ from __future__ import annotations
 from tangokg.forecast.answers import Answer, Forecast
 from tangokg.forecast.comparing import compare
 from tangokg.forecast.figures import plot
-from tangokg.forecast.forecaster import Forecaster, load
+from tangokg.forecast.forecaster import Forecaster
+from tangokg.forecast.loading import load
 from tangokg.forecast.reporting import write_report
 from tangokg.forecast.training import as_dataset, fit, results
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from tangokg.config import parse_assignment, parse_duration, split_key, to_toml, unknown_setting
 from tangokg.errors import ConfigError, DataError, RunError, checked, nearest, offer
-from tangokg.forecast.forecaster import Forecaster, load
+from tangokg.forecast.forecaster import Forecaster
+from tangokg.forecast.loading import load
 from tangokg.forecast.training import fit, read_with
 from tangokg.models import MODELS
 from tangokg.quads.differing import what_differs

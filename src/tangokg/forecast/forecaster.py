@@ -17,7 +17,7 @@ from tangokg.errors import DataError, RunError, check_least, check_options, chec
 from tangokg.forecast.answering import Answering
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.calibrating import ask_recent, calibrate
-from tangokg.forecast.chances import FILE, Chances, fit_chances, load_chances, save_chances
+from tangokg.forecast.chances import FILE, Chances, fit_chances, save_chances
 from tangokg.forecast.horizon import measured_times, warn_far, warn_gaps, warn_trained
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question, When, make_question
@@ -34,7 +34,7 @@ from tangokg.rank.calibration import Calibration
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, queries_at
 from tangokg.train import Progress, RunConfig, RunFolder
-from tangokg.train.devices import choose_device, device_of
+from tangokg.train.devices import device_of
 from tangokg.train.exposure import Exposure, everything
 from tangokg.train.replacing import owning_run, removing_failed, replacing
 
@@ -281,6 +281,18 @@ class Forecaster:
                 save_chances(folder.path, chances)
                 folder.save_model(self.model, self.progress, self.exposure)
 
+    @checked
+    def push_to_hub(
+        self, name: str, *, private: bool = True, facts: bool = False, license: str = "", revision: str = "main"
+    ) -> str:
+        """Share the run as the repository ``owner/name`` of Hugging Face, with a model card; returns its address.
+
+        The facts stay here unless ``facts`` says otherwise. An existing repository keeps its visibility.
+        """
+        from tangokg.forecast.sharing import push
+
+        return push(self, name, private, facts, license, revision)
+
     @property
     def _device(self) -> torch.device:
         return device_of(self.model)
@@ -294,14 +306,3 @@ def _among(queries: Queries, own: Queries) -> Tensor:
     _, of, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
     both: Tensor = count.index_select(0, of[: len(queries)]) == 2
     return both
-
-
-@checked
-def load(path: str | Path, device: str = "auto") -> Forecaster:
-    """The forecaster of a finished run folder, on ``cpu``, ``cuda``, or ``auto``: cuda where there is one."""
-    folder = RunFolder(Path(path))
-    model, dataset, config = folder.load()
-    model, exposure, chances = model.to(choose_device(device)), folder.exposure(dataset), load_chances(folder.path)
-    forecaster = Forecaster(model, dataset, config, folder.progress(), exposure, chances)
-    forecaster.path = folder.path
-    return forecaster

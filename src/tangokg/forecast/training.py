@@ -18,7 +18,8 @@ import torch
 from tangokg.config import parse_duration
 from tangokg.errors import ConfigError, DataError, RunError, checked
 from tangokg.forecast.chances import save_chances
-from tangokg.forecast.forecaster import Forecaster, load
+from tangokg.forecast.forecaster import Forecaster
+from tangokg.forecast.loading import load
 from tangokg.models import Model
 from tangokg.quads import find, read_events
 from tangokg.quads.differing import what_differs
@@ -76,10 +77,10 @@ def fit(
     where it saw what is held back now, this is refused, or with ``allow_seen`` marked. ``budget`` is a time ("10m", or
     seconds), ``stop`` a callback that is asked after each step. Ctrl-C raises :class:`tangokg.Interrupted`, whose
     ``forecaster`` has the best weights so far. ``loggers`` are trackers by name (``"csv,tensorboard,wandb,mlflow"``) or
-    Lightning loggers, which receive settings, epochs and test metrics. ``columns`` to ``overlap`` say how a table or folder is read, as in
-    :func:`tangokg.read_events`. With ``verbose=False`` nothing is shown; each epoch is logged in any case
-    (``logging.getLogger("tangokg")``, level INFO). Started by torchrun or Slurm in several processes, they train
-    together: each gets the same weights, the first one alone writes and measures.
+    Lightning loggers, which receive settings, epochs and test metrics. ``columns`` to ``overlap`` say how a table or
+    folder is read, as in :func:`tangokg.read_events`. With ``verbose=False`` nothing is shown; each epoch is logged in
+    any case (``logging.getLogger("tangokg")``, level INFO). Started by torchrun or Slurm in several processes, they
+    train together: each gets the same weights, the first one alone writes and measures.
     """
     if "model" in settings:
         raise ConfigError(f"the model is the second argument of fit: fit(data, {settings['model']!r}).")

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
-from pathlib import Path
 
 from limits import parse
 
 from tangokg.errors import ConfigError, check_least
-
-READ, WRITE = "TANGOKG_READ_TOKEN", "TANGOKG_WRITE_TOKEN"  # environment variables
-LEAST = 16  # characters of a token
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """Bearer tokens by what they permit; a write token permits reading too."""
-
-    read: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.read or self.write)
-
-    def __repr__(self) -> str:
-        return f"Tokens({len(self.read)} to read, {len(self.write)} to write)"  # never the tokens themselves
+from tangokg.serve.tokens import READ as READ
+from tangokg.serve.tokens import WRITE as WRITE
+from tangokg.serve.tokens import Tokens as Tokens
+from tangokg.serve.tokens import read_tokens as read_tokens
 
 
 @dataclass(frozen=True)
@@ -35,7 +20,7 @@ class ServeSettings:
 
     host: str = "127.0.0.1"
     port: int = 8765
-    tokens: Tokens = Tokens()
+    tokens: Tokens = field(default_factory=Tokens)
     hosts: tuple[str, ...] = ()  # names, beside localhost, by which people may call the service
     proxy: str = ""  # address of a reverse proxy whose X-Forwarded headers are believed
     late: float = 30.0  # steps before the last one from which new facts are still taken
@@ -68,36 +53,3 @@ class ServeSettings:
         except ValueError:
             loopback = self.host == "localhost"
         return loopback and not self.hosts and not self.proxy
-
-
-def read_tokens(path: Path | None) -> Tokens:
-    """The tokens of a file (lines ``read TOKEN`` and ``write TOKEN``) and of the environment."""
-    found: dict[str, list[str]] = {"read": [], "write": []}
-    for scope, variable in (("read", READ), ("write", WRITE)):
-        if token := os.environ.get(variable, "").strip():
-            found[scope].append(_checked(token, variable))
-    for number, line in enumerate(_lines(path), 1):
-        scope, _, token = line.strip().partition(" ")
-        if scope and not scope.startswith("#"):
-            if scope not in found:
-                raise ConfigError(f"the token file, line {number}: expected `read TOKEN` or `write TOKEN`.")
-            found[scope].append(_checked(token.strip(), f"the token file, line {number}"))
-    return Tokens(tuple(found["read"]), tuple(found["write"]))
-
-
-def _lines(path: Path | None) -> list[str]:
-    if path is None:
-        return []
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: the tokens cannot be read ({error}).") from None
-
-
-def _checked(token: str, place: str) -> str:
-    if len(token) < LEAST or not (token.isascii() and token.isprintable() and " " not in token):
-        raise ConfigError(
-            f"{place}: a token has at least {LEAST} letters, digits or signs, without blanks. "
-            f"`python -c 'import secrets; print(secrets.token_urlsafe())'` makes one."
-        )
-    return token

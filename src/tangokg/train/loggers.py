@@ -108,7 +108,8 @@ def choose_loggers(loggers: str | Sequence[Any] | None, kept: bool = True) -> li
     for one in chosen:
         if not isinstance(one, str):
             if not (callable(getattr(one, "log_metrics", None)) and callable(getattr(one, "log_hyperparams", None))):
-                raise ConfigError(f"loggers: {one!r:.60} is neither one of {', '.join(LOGGERS)} nor a Lightning logger.")
+                known = ", ".join(LOGGERS)
+                raise ConfigError(f"loggers: {one!r:.60} is neither one of {known} nor a Lightning logger.")
         elif one not in LOGGERS:
             raise ConfigError(f"unknown tracker {one!r}.{offer(nearest(one, LOGGERS))} Known: {', '.join(LOGGERS)}.")
         elif one not in CORE and find_spec(one) is None:

@@ -11,9 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from torch import Tensor
 
 from tangokg.config import read_toml, to_toml
@@ -33,11 +30,11 @@ from tangokg.train.checkpoint import (
     write_log,
 )
 from tangokg.train.exposure import Exposure, everything
+from tangokg.train.facts import facts_file, read_facts
 from tangokg.train.material import build_model
 from tangokg.train.settings import SCHEMA, RunConfig, make_config
 from tangokg.train.stopping import STOPPED, UNFINISHED
 
-PARTS = ("train", "valid", "test", "before", "after")  # a fact's part is its number here
 OLDER = "Read a run of an earlier version with that version, or train again."
 REMOVED = (("copying", False),)  # settings that are gone, with the value at which they did nothing: such runs are read
 
@@ -109,7 +106,7 @@ class RunFolder:
         try:
             beside.checkpoint.parent.mkdir(parents=True)
             dataset.vocab.save(beside.path / "vocab")
-            write_atomically(beside.path / "history.parquet", _facts_file(dataset))
+            write_atomically(beside.path / "history.parquet", facts_file(dataset))
             write_atomically(beside.path / "config.toml", to_toml(tables).encode())
             if self.path.is_dir():
                 self.path.rmdir()  # an empty one: see claim()
@@ -180,16 +177,23 @@ class RunFolder:
             tables = tables | {"settings": {k: v for k, v in settings.items() if (k, v) not in REMOVED}}
         return make_config(tables=tables, where=str(path))
 
-    def dataset(self) -> Dataset:
-        """The facts that the run knows, in the parts they had at training."""
-        tables = self._tables()
+    @property
+    def clock(self) -> Clock:
+        """The clock of its facts."""
         try:
-            clock = Clock(**tables.get("clock", {}))
+            return Clock(**self._tables().get("clock", {}))
         except TypeError as error:
             raise RunError(f"{self.path / 'config.toml'}: [clock] is not of this form ({error}).") from None
-        vocab = Vocabulary.load(self.path / "vocab")
-        data = tables.get("data", {})
-        found = _read_facts(self.path / "history.parquet", vocab, clock, data.get("name", "events"))
+
+    @property
+    def name(self) -> str:
+        """The name of its data."""
+        return str(self._tables().get("data", {}).get("name", "events"))
+
+    def dataset(self) -> Dataset:
+        """The facts that the run knows, in the parts they had at training."""
+        clock, vocab, data = self.clock, Vocabulary.load(self.path / "vocab"), self._tables().get("data", {})
+        found = read_facts(self.path / "history.parquet", vocab, clock, self.name)
         lines = data.get("files", [])
         if not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
             raise RunError(f"{self.path / 'config.toml'}: [data] files is {lines!r:.60}, expected sums with names.")
@@ -206,9 +210,9 @@ class RunFolder:
             raise RunError(f"{self.path / 'config.toml'}: [data] own is {counts!r:.60}, expected counts of its names.")
         return counts[0], counts[1], counts[2]
 
-    def load(self) -> tuple[Model, Dataset, RunConfig]:
-        """The trained model with its data and config; damaged files are errors that name them."""
-        config, dataset = self.config(), self.dataset()
+    def load(self, given: Dataset | None = None) -> tuple[Model, Dataset, RunConfig]:
+        """The trained model with its data (or those ``given``) and config; damaged files are errors that name them."""
+        config, dataset = self.config(), self.dataset() if given is None else given
         if not self.usable:
             raise RunError(
                 f"{self.path}: the run is not finished (no weights.safetensors). "
@@ -249,7 +253,7 @@ class RunFolder:
             dataset.vocab.save(new)
             for file in sorted(new.iterdir()):
                 os.replace(file, self.path / "vocab" / file.name)
-            write_atomically(self.path / "history.parquet", _facts_file(dataset, note))
+            write_atomically(self.path / "history.parquet", facts_file(dataset, note))
         except OSError as error:
             raise RunError(f"{self.path}: cannot be written: {error.strerror or error}.") from None
         finally:
@@ -275,36 +279,3 @@ def _rebuild(config: RunConfig, past: Quadruples, weights: dict[str, Tensor]) ->
     if sizes == full or not all(u < size <= most for u, size, most in zip(used, sizes, full, strict=True)):
         return model
     return build_model(config, build_timeline(past, *sizes))
-
-
-def _facts_file(dataset: Dataset, note: dict[bytes, bytes] | None = None) -> bytes:
-    facts = dataset.facts
-    columns = {c: getattr(facts, c) for c in "srot"}
-    part = np.concatenate([np.full(len(part), PARTS.index(name), np.int8) for name, part in dataset.parts.items()])
-    exact = {} if facts.exact is None else {"exact": facts.exact}
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns | {"part": part} | exact).replace_schema_metadata(note), sink)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def _read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Dataset:
-    try:
-        table = pq.read_table(path)
-        s, r, o, t, part = (table.column(c).to_numpy().astype(np.int64) for c in ("s", "r", "o", "t", "part"))
-        timed = "exact" in table.column_names  # not in runs of older versions, nor where all facts lie on steps
-        exact = table.column("exact").to_numpy().astype(np.float64) if timed else None
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-        raise RunError(f"{path}: damaged or not of this form ({error}).") from None
-    if exact is not None and not ((t <= exact) & (exact < t + 1)).all():
-        raise RunError(f"{path}: a moment lies outside the step of its fact; the run folder is damaged.")
-    facts = Quadruples(s, r, o, t, vocab, clock, exact)
-    sizes = (("a subject", facts.s, vocab.num_entities), ("an object", facts.o, vocab.num_entities))
-    for kind, ids, size in (*sizes, ("a relation", facts.r, vocab.num_relations)):
-        if len(ids) and not 0 <= ids.min() <= ids.max() < size:
-            raise RunError(
-                f"{path}: the id of {kind} lies outside the vocabulary of {size}; the run folder is damaged."
-            )
-    train, valid, test, before, after = (facts.select(part == i) for i in range(len(PARTS)))
-    return Dataset(
-        train, valid, test, name, before=before if len(before) else None, after=after if len(after) else None
-    )
