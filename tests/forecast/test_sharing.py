@@ -307,6 +307,11 @@ def test_the_command_pushes_a_run(hub: Hub, run: Path, capsys: pytest.CaptureFix
     assert "facts=" in shown.err
     assert main(["push", str(run), NAME, "--facts", "--public", "--license", "mit"]) == 0
     assert "history.parquet" in files_of(hub.place(NAME, None))
+    there = hub.folder.parent / "there"
+    assert main(["push", str(run), "ann/other", "--to", str(there)]) == 0
+    assert not hub.place("ann/other", None).exists()
+    assert files_of(there) == files_of(hub.place(NAME, None)) - {"history.parquet"}
+    assert main(["push", str(run), "ann/other", "--to", str(there)]) == 2
     assert main(["push", str(run), "calls"]) == 2
     assert "expected owner/name" in capsys.readouterr().err
 

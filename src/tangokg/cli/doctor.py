@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from importlib import metadata
-from importlib.util import find_spec
 from typing import Any
 
 import typer
@@ -44,7 +43,7 @@ def examine() -> dict[str, dict[str, Any]]:
     return {
         "versions": versions,
         "machine": _machine(),
-        "extras": {extra: _extra(lines) for extra, lines in extras.items() if _exists(extra)},
+        "extras": {extra: _extra(lines) for extra, lines in extras.items()},
         "data looked for in": places,
         "cache": {"folder": str(cache_folder())},
         "known sets": {known["name"]: known["found"] or "not here" for known in known_sets()},
@@ -85,11 +84,6 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
 
 def _name(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
-
-
-def _exists(extra: str) -> bool:
-    """Whether this version has the part that an extra is for: a folder of its name; ``dev`` is for its tests."""
-    return extra == "dev" or find_spec(f"tangokg.{extra}") is not None
 
 
 def _installed(name: str) -> str | None:

@@ -25,8 +25,8 @@ HUB = "hf://"  # before owner/name of a repository
 BEGIN = "begin"  # in [data] of the config of a run without facts: the first time of each part
 PARTS = ("train", "valid", "test", "after")
 FACTS = "history.parquet"
-FILES = ("config.toml", "weights.safetensors", "chances.safetensors", "vocab/*.parquet", FACTS)
-FILES += ("metrics.json", "log.csv")
+MEASURED = ("metrics.json", "log.csv")
+FILES = ("config.toml", "weights.safetensors", "chances.safetensors", "vocab/*.parquet", FACTS, *MEASURED)
 
 
 @checked
@@ -62,8 +62,8 @@ def _given(folder: RunFolder, facts: Any) -> Dataset:
             f"with names that it knows. Give the facts that it was trained on."
         )
     own = (vocab.num_entities, vocab.num_relations, 0) if len(after) else None
-    more = {name: part for name, part in (("before", before), ("after", after)) if len(part)}
-    return Dataset(train, valid, test, folder.name, own=own, **more)
+    ends = [part if len(part) else None for part in (before, after)]
+    return Dataset(train, valid, test, folder.name, (), *ends, own=own)
 
 
 def _begin(folder: RunFolder) -> dict[str, int]:

@@ -150,8 +150,12 @@ class _NoRedirects(HTTPRedirectHandler):
 
 def _checked(url: str) -> str:
     """An address of a service, without a slash at its end."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        named = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+    except ValueError:
+        named = False
+    if not named:
         raise ConfigError(f"{url!r} is not the address of a service: expected one such as http://127.0.0.1:8765.")
     if parts.username or parts.password:
         raise ConfigError(f"an address has no password: give the token by {READ} or --token-file.")

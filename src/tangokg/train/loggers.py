@@ -45,7 +45,7 @@ class Tracker:
 
 def _csv(run: Path, version: str) -> Tracker:
     """Written anew by each session: Lightning's logger deletes the rows of an earlier one."""
-    from lightning.fabric.loggers import CSVLogger
+    from lightning.fabric.loggers.csv_logs import CSVLogger
 
     (run / FOLDER / "csv" / "metrics.csv").unlink(missing_ok=True)
     made = CSVLogger(run, FOLDER, "csv")
@@ -53,7 +53,7 @@ def _csv(run: Path, version: str) -> Tracker:
 
 
 def _tensorboard(run: Path, version: str) -> Tracker:
-    from lightning.fabric.loggers import TensorBoardLogger
+    from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
     made = TensorBoardLogger(run, FOLDER, "tensorboard")
     return Tracker("tensorboard", made, made.finalize)
@@ -78,9 +78,9 @@ def _wandb(run: Path, version: str) -> Tracker:
 
     ours = wandb.run is None  # else the one that is open is used, and left open
     options = wandb.Settings(console="off", disable_git=True, save_code=False, x_disable_meta=True)
-    project = os.environ.get("WANDB_PROJECT", PROJECT)
+    project, place = os.environ.get("WANDB_PROJECT", PROJECT), os.environ.get("WANDB_DIR", ".")
     made: Any = WandbLogger(
-        name=run.name, project=project, id=version or uuid.uuid4().hex[:8], save_dir=None, settings=options
+        name=run.name, project=project, id=version or uuid.uuid4().hex[:8], save_dir=place, settings=options
     )
 
     def close(status: str) -> None:
