@@ -8,12 +8,12 @@ import shutil
 import sys
 from collections.abc import Callable
 from fnmatch import fnmatch
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 import pytest
-import yaml
 
 from cli_runs import NAMES, SMALL, printed, write_events
 from tangokg.cli import main
@@ -114,7 +114,7 @@ def files_of(folder: Path) -> set[str]:
 def front_matter(card: str) -> Any:
     header = re.match(r"---\n(.*?)\n---\n", card, re.DOTALL)
     assert header
-    return yaml.safe_load(header[1])
+    return import_module("yaml").safe_load(header[1])
 
 
 def test_a_run_with_its_facts_comes_back_the_same(hub: Hub, run: Path) -> None:

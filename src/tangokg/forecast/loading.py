@@ -56,14 +56,14 @@ def _given(folder: RunFolder, facts: Any) -> Dataset:
     place = np.where(known, np.searchsorted(list(begin.values()), every.t, side="right"), len(PARTS))
     before, train, valid, test, after = (every.select(place == i) for i in range(len(PARTS) + 1))
     if not len(train):
-        first, end = (clock.format(float(begin[name])) for name in ("train", "valid"))
+        since, until = (clock.format(float(begin[name])) for name in ("train", "valid"))
         raise DataError(
-            f"none of the facts given for {folder.path} lies in its training part, from {first} until before {end}, "
+            f"none of the facts given for {folder.path} lies in its training part, from {since} until before {until}, "
             f"with names that it knows. Give the facts that it was trained on."
         )
     own = (vocab.num_entities, vocab.num_relations, 0) if len(after) else None
-    ends = [part if len(part) else None for part in (before, after)]
-    return Dataset(train, valid, test, folder.name, (), *ends, own=own)
+    first, last = (part if len(part) else None for part in (before, after))
+    return Dataset(train, valid, test, folder.name, before=first, after=last, own=own)
 
 
 def _begin(folder: RunFolder) -> dict[str, int]:

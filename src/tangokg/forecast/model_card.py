@@ -28,9 +28,7 @@ def model_card(
 ) -> str:
     """Markdown behind a header in YAML; ``metrics`` and ``reliability`` are of the form in ``metrics.json``."""
     config, data = forecaster.config, _cell(forecaster.dataset.name)
-    tables = {
-        key: config.to_tables()[key] for key in ("model", "seed", "settings", "train") if key in config.to_tables()
-    }
+    tables = {key: value for key, value in config.to_tables().items() if key != "schema"}
     sections = [
         f"# {name}",
         f"The model `{config.model}` of tangokg, trained on *{data}*. It forecasts who or what completes a dated fact "
