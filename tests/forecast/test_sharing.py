@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
+import threading
+from base64 import b64decode
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
 
 import huggingface_hub
 import pytest
@@ -321,3 +327,101 @@ def test_a_missing_package_names_its_extra(run: Path, monkeypatch: pytest.Monkey
     for call in (lambda: load("hf://ann/calls"), lambda: load(run, "cpu").push_to_hub(NAME)):
         with pytest.raises(TangoError, match=r"needs the extra 'hub' .*pip install 'tangokg\[hub\]'"):
             call()
+
+
+# The package itself, against a small endpoint on loopback
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """As much of the hub as a push and a load need: repositories of small files, one commit after the other."""
+
+    commits: ClassVar[list[dict[str, bytes]]] = [{}]
+    asked: ClassVar[list[str]] = []
+
+    def answer(self, value: Any = None, content: bytes = b"", **headers: str) -> None:
+        body = content if value is None else json.dumps(value).encode()
+        self.send_response(200)
+        for name, text in ({"Content-Length": str(len(body))} | headers).items():
+            self.send_header(name.replace("_", "-"), text)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        path, files = unquote(urlsplit(self.path).path), self.commits[-1]
+        self.asked.append(path)
+        sha = f"{len(self.commits):040x}"
+        if "/tree/" in path:
+            listed = [
+                {"type": "file", "path": name, "size": len(files[name]), "oid": _oid(files[name])} for name in files
+            ]
+            self.answer(listed)
+        elif "/resolve/" in path:
+            content = files[path.partition("/resolve/")[2].partition("/")[2]]
+            self.answer(content=content, X_Repo_Commit=sha, ETag=f'"{_oid(content)}"')
+        else:
+            self.answer({"id": NAME, "sha": sha, "siblings": [{"rfilename": name} for name in files], "private": True})
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.asked.append(self.path)
+        if "/preupload/" in self.path:
+            named = [one["path"] for one in json.loads(body)["files"]]
+            self.answer({"files": [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in named]})
+        elif "/commit/" in self.path:
+            files = dict(self.commits[-1])
+            for line in map(json.loads, body.splitlines()):
+                if line["key"] == "file":
+                    files[line["value"]["path"]] = b64decode(line["value"]["content"])
+                elif line["key"] == "deletedFile":
+                    del files[line["value"]["path"]]
+            self.commits.append(files)
+            self.answer({"commitUrl": f"https://huggingface.co/{NAME}/commit/x", "commitOid": "x", "success": True})
+        else:
+            self.answer(
+                {"url": f"https://huggingface.co/{NAME}", "id": NAME, "name": NAME, "errors": [], "warnings": []}
+            )
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+def _oid(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Endpoint]]:
+    monkeypatch.setattr(Endpoint, "commits", [{}])
+    monkeypatch.setattr(Endpoint, "asked", [])
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        constants = import_module("huggingface_hub.constants")
+        place, template = f"http://127.0.0.1:{server.server_port}", "HUGGINGFACE_CO_URL_TEMPLATE"
+        monkeypatch.setattr(constants, template, getattr(constants, template).replace(constants.ENDPOINT, place))
+        monkeypatch.setattr(constants, "ENDPOINT", place)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("HF_TOKEN", "hf_secretword")
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield Endpoint
+        server.shutdown()
+        thread.join()
+
+
+def test_the_package_pushes_and_loads_through_the_network(
+    endpoint: type[Endpoint], run: Path, events: Path, tmp_path: Path
+) -> None:
+    own = load(run, "cpu")
+    own.push_to_hub(NAME, facts=True)
+    assert answers(load(f"hf://{NAME}", "cpu")) == answers(own)
+    own.push_to_hub(NAME)
+    assert "history.parquet" not in endpoint.commits[-1]
+    endpoint.commits[-1]["modeling.py"] = b"raise SystemExit"
+    found = load(f"hf://{NAME}", "cpu", facts=events)
+    assert answers(found) == answers(own)
+    assert not [path for path in endpoint.asked if path.endswith(".py")]
+    held = [file for file in [*(tmp_path / "cache").rglob("*")] if file.is_file()]
+    assert not [file for file in held if b"hf_secretword" in file.read_bytes()]
+    assert not any(b"hf_secretword" in content for content in endpoint.commits[-1].values())
