@@ -126,7 +126,7 @@ def test_patience_zero_never_stops(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_validation_part_the_last_weights_are_kept() -> None:
     model, progress = fit(without_validation(), make_config(epochs=3, patience=1))
     assert (progress.epoch, progress.best_epoch) == (3, 3)
-    assert [set(row) for row in progress.log] == [{"epoch", "loss", "seconds"}] * 3
+    assert [set(row) for row in progress.log] == [{"epoch", "loss", "learning_rate", "seconds"}] * 3
     assert isinstance(model, Tango)
     prior = model.prior.clone()
     model.settle(build_timeline(without_validation().train))

@@ -40,6 +40,9 @@ Settings = Annotated[
 ]
 Epochs = Annotated[int | None, typer.Option(min=1, metavar="N", help="Train for at most N epochs, as --set epochs=N.")]
 Seed = Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers; by default 0.")]
+Log = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="Trackers, separated by commas: csv, tensorboard, wandb, mlflow.")
+]
 AllowSeen = Annotated[
     bool,
     typer.Option("--allow-seen", help="Accept a run that has seen facts now held back; mark it not comparable."),

@@ -22,6 +22,7 @@ from tangokg.cli.options import (
     Devices,
     Epochs,
     Json,
+    Log,
     Model,
     Overwrite,
     Seed,
@@ -102,10 +103,7 @@ def train(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw loss and validation MRR: .png, .svg or .pdf.")
     ] = None,
-    log: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="Trackers, separated by commas: csv, tensorboard, wandb, mlflow."),
-    ] = None,
+    log: Log = None,
     as_json: Json = False,
 ) -> None:
     """Train a model on dated facts, and keep it in a run folder."""
@@ -124,7 +122,6 @@ def train(
         raise typer.Exit(start_processes(devices, output.words))
     helps = place()[0] > 0  # another process writes and says everything
     output.quiet = output.quiet or helps
-
     dataset = reading.read(data) if data is not None else _kept_data(out if resume else None)
     assignments = [*(settings or []), *_limits(budget, epochs, refit), *([f"train.device={device}"] if device else [])]
     resolved = _resolve(RunFolder(start).config() if start else None, model, config, assignments, seed)

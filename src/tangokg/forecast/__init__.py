@@ -7,8 +7,9 @@ from tangokg.forecast.comparing import compare
 from tangokg.forecast.figures import plot
 from tangokg.forecast.forecaster import Forecaster
 from tangokg.forecast.loading import load
+from tangokg.forecast.outcome import results
 from tangokg.forecast.reporting import write_report
-from tangokg.forecast.training import as_dataset, fit, results
+from tangokg.forecast.training import as_dataset, fit
 
 __all__ = [
     "Answer",

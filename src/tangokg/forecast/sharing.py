@@ -12,7 +12,7 @@ from tangokg.config import read_toml, to_toml
 from tangokg.errors import RunError
 from tangokg.forecast.loading import BEGIN, FACTS, FILES, HUB, check_name, hub, hub_reason
 from tangokg.forecast.model_card import model_card
-from tangokg.forecast.training import results
+from tangokg.forecast.outcome import results
 from tangokg.quads.values import Dataset
 from tangokg.train.checkpoint import write_atomically
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Unpack
-
-import torch
 
 from tangokg.config import parse_duration
 from tangokg.errors import ConfigError, DataError, RunError, checked
 from tangokg.forecast.chances import save_chances
 from tangokg.forecast.forecaster import Forecaster
 from tangokg.forecast.loading import load
+from tangokg.forecast.outcome import results
 from tangokg.models import Model
 from tangokg.quads import find, read_events
 from tangokg.quads.differing import what_differs
@@ -27,14 +24,12 @@ from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.splits import split
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.train import Interrupted, Progress, Reporter, RunConfig, RunFolder, Stop, make_config, resolve
-from tangokg.train.devices import device_of, name_of
 from tangokg.train.display import print_end, print_refit
 from tangokg.train.exposure import Exposure, check_start, everything
 from tangokg.train.loggers import Tracking, choose_loggers, tracking
 from tangokg.train.loop import fit as train
 from tangokg.train.notebook import default_display
 from tangokg.train.processes import Group, joined
-from tangokg.train.provenance import commit
 from tangokg.train.replacing import owning_run, removing_failed, replacing
 from tangokg.train.settings import LIMITS, NO_LIMIT, change, inherit
 from tangokg.train.signals import watching
@@ -302,34 +297,3 @@ def read_with(data: Any, settings: dict[str, Any]) -> tuple[Dataset, dict[str, A
     names = {*TableKeywords.__annotations__, "overlap"}
     reading = {key: value for key, value in settings.items() if key in names}
     return as_dataset(data, **reading), {key: value for key, value in settings.items() if key not in names}
-
-
-def results(forecaster: Forecaster) -> dict[str, Any]:
-    """Validation and test metrics with what they came from: the form of the files in ``experiments/results/``."""
-    dataset, progress = forecaster.dataset, forecaster.progress
-    measured = {
-        name: forecaster.evaluate(part)
-        for name, part in (("valid", dataset.valid), ("test", dataset.test))
-        if len(part)
-    }
-    return {
-        "model": forecaster.config.model,
-        "dataset": dataset.name,
-        "files": dict(dataset.files),
-        "seed": forecaster.config.seed,
-        "config": forecaster.config.to_tables(),
-        **{name: metrics.to_dict() for name, metrics in measured.items()},
-        **({"not_comparable": forecaster.exposure.seen} if forecaster.exposure.seen else {}),
-        "queries": {name: metrics.queries for name, metrics in measured.items()},
-        "epochs": progress.epoch,
-        "best_epoch": progress.best_epoch,
-        "ended": progress.ended,
-        "train_seconds": round(progress.seconds, 1),
-        "device": name_of(device_of(forecaster.model)),
-        "versions": {
-            "python": sys.version.split()[0],
-            "torch": torch.__version__,
-            "tangokg": import_module("tangokg").__version__,
-        },
-        "commit": commit(),
-    }

@@ -1,0 +1,44 @@
+"""The figures of a run, with what they came from."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from tangokg.forecast.forecaster import Forecaster
+from tangokg.train.devices import device_of, name_of
+from tangokg.train.provenance import commit
+
+
+def results(forecaster: Forecaster) -> dict[str, Any]:
+    """Validation and test metrics with what they came from: the form of the files in ``experiments/results/``."""
+    dataset, progress = forecaster.dataset, forecaster.progress
+    measured = {
+        name: forecaster.evaluate(part)
+        for name, part in (("valid", dataset.valid), ("test", dataset.test))
+        if len(part)
+    }
+    return {
+        "model": forecaster.config.model,
+        "dataset": dataset.name,
+        "files": dict(dataset.files),
+        "seed": forecaster.config.seed,
+        "config": forecaster.config.to_tables(),
+        **{name: metrics.to_dict() for name, metrics in measured.items()},
+        **({"not_comparable": forecaster.exposure.seen} if forecaster.exposure.seen else {}),
+        "queries": {name: metrics.queries for name, metrics in measured.items()},
+        "epochs": progress.epoch,
+        "best_epoch": progress.best_epoch,
+        "ended": progress.ended,
+        "train_seconds": round(progress.seconds, 1),
+        "device": name_of(device_of(forecaster.model)),
+        "versions": {
+            "python": sys.version.split()[0],
+            "torch": torch.__version__,
+            "tangokg": import_module("tangokg").__version__,
+        },
+        "commit": commit(),
+    }
