@@ -112,15 +112,13 @@ def train(
         raise ConfigError("--resume goes on with a run and --overwrite replaces it: give one of them.")
     output.check_figure(plot)
     from tangokg.forecast.counters import counted_parts
-    from tangokg.train import RunFolder
+    from tangokg.train import RunFolder, processes
     from tangokg.train.loggers import choose_loggers
-    from tangokg.train.processes import place
-    from tangokg.train.processes import start as start_processes
 
     loggers = choose_loggers(log)
-    if devices is not None and devices > 1 and place()[1] == 1:
-        raise typer.Exit(start_processes(devices, output.words))
-    helps = place()[0] > 0  # another process writes and says everything
+    if devices is not None and devices > 1 and processes.place()[1] == 1:
+        raise typer.Exit(processes.start(devices, output.words))
+    helps = processes.place()[0] > 0  # another process writes and says everything
     output.quiet = output.quiet or helps
     dataset = reading.read(data) if data is not None else _kept_data(out if resume else None)
     assignments = [*(settings or []), *_limits(budget, epochs, refit), *([f"train.device={device}"] if device else [])]
