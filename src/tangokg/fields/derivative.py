@@ -54,7 +54,7 @@ class TangoField:
     graph: Interval
     w: float
     identity: bool
-    masks: tuple[Tensor | None, ...]  # (objects, D) for each layer: dropout on the aggregated messages, or none
+    masks: Tensor | tuple[None, ...]  # (L, objects, D) dropout on the aggregated messages of each layer, or none
 
     def __call__(self, t: float | Tensor, z: Tensor) -> Tensor:
         h = z  # (rows, D)
@@ -80,10 +80,16 @@ class TangoField:
         return replace(self, weights=tuple(weights), deltas=deltas, w_trans=w_trans, relations=relations)
 
     def fast(self) -> FastField:
-        """The same function with its gradient written out, in the form for its device."""
+        """The same function with its gradient written out: on a CPU with a row of relations for each edge."""
         from tangokg.fields.fast import Fused, Gathered  # which are made from this form
 
-        return (Fused if self.relations.is_cuda else Gathered).of(self)
+        graph, h_rel = self.graph, self.relations
+        edges = (graph.both if self.w else graph.edges, *[graph.edges] * (len(self.weights) - 1))
+        if h_rel.is_cuda:
+            return Fused(**vars(self), edges=edges)
+        parts = (graph.edges, graph.changes) if self.w else (graph.edges,)
+        rows = [h_rel.index_select(0, part.r) * part.weight[:, None].to(h_rel.dtype) for part in parts]
+        return Gathered(**vars(self) | {"relations": torch.cat(rows), "edges": edges})
 
 
 class Derivative(nn.Module):
@@ -100,30 +106,27 @@ class Derivative(nn.Module):
             nn.init.xavier_normal_(weight, generator=generator)
         self.w, self.dropout, self.identity = w, dropout, identity
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        """The parameters in the order of a field's: a weight for each layer, their deltas, w_trans."""
-        return (*self.weights, self.deltas, self.w_trans)
-
     def bind(
         self,
         graph: Interval,
         h_rel: Tensor,
         time_unit: float | Tensor,
-        masks: tuple[Tensor | None, ...] = (),
+        masks: Tensor | None = None,
         longest: Tensor | None = None,
         tensors: tuple[Tensor, ...] | None = None,
     ) -> TangoField:
         """The field of one interval; ``h_rel`` is (2R, D), ``time_unit`` the solver time of one unit of the data's, and
         ``longest`` the length of an interval, in the data's unit, beyond which it is not followed.
 
-        ``masks``, of :meth:`share_masks`, are constant along the interval, and without any nothing is dropped;
-        ``tensors``, shaped as :meth:`tensors`, stand in for the parameters.
+        ``masks`` (L objects, D), layer after layer, are constant along the interval, and without rows nothing is
+        dropped. ``tensors``, a weight for each layer, their deltas and w_trans, stand in for the parameters.
         """
         dt = graph.dt if longest is None else graph.dt.clamp(max=longest)
         dt = torch.mul(dt, time_unit, out=h_rel.new_empty(len(dt)))[:, None]
-        *weights, deltas, w_trans = self.tensors() if tensors is None else tensors
-        masks = masks or (None,) * len(weights)
-        return TangoField(tuple(weights), deltas, w_trans, h_rel, dt, graph, self.w, self.identity, masks)
+        *weights, deltas, w_trans = tensors or (*self.weights, self.deltas, self.w_trans)
+        drops = masks is not None and len(masks)
+        dropped = masks.view(len(weights), graph.num_objects, -1) if drops else (None,) * len(weights)
+        return TangoField(tuple(weights), deltas, w_trans, h_rel, dt, graph, self.w, self.identity, dropped)
 
     def draw_masks(self, graphs: Sequence[Interval], like: Tensor, generator: torch.Generator | None) -> Tensor:
         """Dropout masks for all layers of all graphs in one draw, one after the other; no rows without a generator."""
@@ -131,11 +134,3 @@ class Derivative(nn.Module):
         rows = len(self.weights) * sum(graph.num_objects for graph in graphs) if drawn else 0
         mask = like.new_empty(rows, like.shape[1])
         return mask if generator is None else dropout_mask(mask, self.dropout, generator)
-
-    def share_masks(self, masks: Tensor, graphs: Sequence[Interval]) -> list[tuple[Tensor, ...]]:
-        """The masks (objects, D) of each layer, for each graph."""
-        if not len(masks):
-            return [()] * len(graphs)
-        layers = len(self.weights)
-        each = masks.split([graph.num_objects for graph in graphs for _ in range(layers)])
-        return [each[i * layers : (i + 1) * layers] for i in range(len(graphs))]

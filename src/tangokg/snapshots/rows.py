@@ -55,39 +55,30 @@ class ActiveRows:
 
 def active_rows(timeline: Timeline) -> ActiveRows:
     """Number the touched entities of every snapshot."""
-    n, everything = timeline.num_entities, torch.arange(len(timeline), device=timeline.t.device)
-    _, j = timeline.edges_of(everything)  # (E,) snapshot of each edge
-    _, j_change = timeline.changes_of(everything)
-    of_edge, of_change = j * 2 * n, j_change * 2 * n  # keys: snapshot, then object or not, then entity
-    objects = torch.unique(of_edge + timeline.o)
-    changed = torch.unique(of_change + timeline.change_o)
-    only_changed = changed[~torch.isin(changed, objects)]
+    n, last = timeline.num_entities, len(timeline)
+    sizes = torch.stack([timeline.offset.diff(), timeline.change_offset.diff()])  # (2, T)
+    group = torch.repeat_interleave(sizes.flatten())  # (E + C,) snapshot of each edge, then T + that of each change
+    j, is_change = group % max(last, 1), group >= last
+    ends = torch.stack([torch.cat([timeline.s, timeline.change_s]), torch.cat([timeline.o, timeline.change_o])])
+    ends += j * 2 * n  # keys: snapshot, then object or not, then entity
+    objects = torch.unique(ends[1, ~is_change])
+    only_changed = torch.unique(ends[1, is_change])
+    only_changed = only_changed[~torch.isin(only_changed, objects)]
     keys = torch.cat([objects, only_changed + n]).sort().values  # (A,)
-    offset = torch.searchsorted(keys, torch.arange(len(timeline) + 1, device=j.device) * 2 * n)
-
-    def place(base: Tensor, entity: Tensor) -> Tensor:
-        at = torch.searchsorted(keys, base + entity).clamp(max=max(len(keys) - 1, 0))
-        is_object = keys.index_select(0, at) == base + entity
-        return torch.where(is_object, at, torch.searchsorted(keys, base + n + entity))
-
-    def fill(table: Tensor, j: Tensor, base: Tensor, s: Tensor, r: Tensor, o: Tensor, sign: Tensor | float) -> None:
-        first, row = offset.index_select(0, j), place(base, o)
-        degree = torch.bincount(row, minlength=len(keys)).double()
-        table[0], table[1], table[2] = place(base, s) - first, row - first, r
-        table[3] = (sign / degree.index_select(0, row)).view(torch.int64)
-
-    edges = j.new_zeros(4, len(j) + len(j_change) + 1)
-    fill(edges[:, : len(j)], j, of_edge, timeline.s, timeline.r, timeline.o, 1.0)
-    changes = timeline.change_s, timeline.change_r, timeline.change_o, timeline.change_sign
-    fill(edges[:, len(j) : -1], j_change, of_change, *changes)
-    num_objects = torch.bincount(objects // (2 * n), minlength=len(timeline))
-    sizes = torch.stack([offset.diff(), num_objects, timeline.offset.diff(), timeline.change_offset.diff()], 1)
-    by = (
-        orders_of(edges, torch.cat([j, j_change + len(timeline)]))
-        if j.is_cuda
-        else edges.new_zeros(4, 0, edges.shape[1], dtype=torch.int32)
-    )
-    on_host = (x.cpu().numpy() for x in (sizes, sizes.cumsum(0) - sizes))
+    offset = torch.searchsorted(keys, torch.arange(last + 1, device=j.device) * 2 * n)
+    at = torch.searchsorted(keys, ends).clamp(max=max(len(keys) - 1, 0))
+    is_object = keys[at] == ends
+    at = torch.where(is_object, at, torch.searchsorted(keys, ends + n))  # (2, E + C) rows of s and of o
+    row = at[1] + is_change * len(keys)
+    degree = torch.bincount(row, minlength=2 * len(keys)).double()
+    sign = torch.cat([torch.ones_like(timeline.s), timeline.change_sign])
+    weight = sign / degree.index_select(0, row)
+    s, o = at - offset.index_select(0, j)
+    edges = pad(torch.stack([s, o, torch.cat([timeline.r, timeline.change_r]), weight.view(torch.int64)]), (0, 1))
+    by = orders_of(edges, group) if edges.is_cuda else edges.new_zeros(4, 0, edges.shape[1], dtype=torch.int32)
+    num_objects = torch.bincount(objects // (2 * n), minlength=last)
+    of_snapshot = torch.stack([offset.diff(), num_objects, *sizes], 1)
+    on_host = (x.cpu().numpy() for x in (of_snapshot, of_snapshot.cumsum(0) - of_snapshot))
     return ActiveRows(keys % n, offset, edges[:, None], by, *on_host)
 
 
@@ -119,7 +110,7 @@ class WindowRows:
 
 def window_rows(timeline: Timeline, history: int) -> WindowRows:
     """Join the touched entities of ``history`` neighbouring snapshots, for every end that a window can have."""
-    n, active, last = timeline.num_entities, timeline.active, len(timeline)
+    n, active, last = timeline.num_entities, timeline.derive(active_rows), len(timeline)
     j = torch.repeat_interleave(active.offset.diff(), output_size=len(active.entity))  # (A,) snapshot of each row
     keys = [(j + b) * n + active.entity for b in range(1, history + 1)] or [j]
     key, inverse = torch.unique(torch.cat(keys), return_inverse=True)

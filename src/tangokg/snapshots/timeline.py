@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tangokg.quads.values import Ids, Quadruples
-from tangokg.snapshots.keys import change_keys, number_edges, sorted_distinct, steps_of
-from tangokg.snapshots.ranges import expand
-
-if TYPE_CHECKING:
-    from tangokg.snapshots.rows import ActiveRows, WindowRows
 
 Derived = TypeVar("Derived")
 
@@ -115,19 +110,6 @@ class Timeline:
         result: Derived = self._derived[key]
         return result
 
-    @property
-    def active(self) -> ActiveRows:
-        """The entities that each snapshot touches, numbered, and its edges by these numbers; derived once."""
-        from tangokg.snapshots.rows import active_rows
-
-        return self.derive(active_rows)
-
-    def window_rows(self, history: int) -> WindowRows:
-        """The entities that windows of ``history`` snapshots touch, numbered; derived once for each length."""
-        from tangokg.snapshots.rows import window_rows
-
-        return self.derive(window_rows, history)
-
     def to(self, device: torch.device) -> Timeline:
         if self.t.device == device:
             return self
@@ -136,14 +118,6 @@ class Timeline:
         timeline = replace(self, **moved)
         timeline._given.update(self._given)
         return timeline
-
-    def edges_of(self, snapshot: Tensor, total: int | None = None) -> tuple[Tensor, Tensor]:
-        """Edge rows of several snapshots: ``(rows, owner)``, ``owner`` counting within ``snapshot``."""
-        return expand(self.offset.index_select(0, snapshot), self.offset.index_select(0, snapshot + 1), total)
-
-    def changes_of(self, snapshot: Tensor) -> tuple[Tensor, Tensor]:
-        """Transition rows of several snapshots, as :meth:`edges_of`."""
-        return expand(self.change_offset.index_select(0, snapshot), self.change_offset.index_select(0, snapshot + 1))
 
 
 def build_timeline(facts: Quadruples, num_entities: int | None = None, num_relations: int | None = None) -> Timeline:
@@ -155,32 +129,56 @@ def build_timeline(facts: Quadruples, num_entities: int | None = None, num_relat
     """
     n = facts.vocab.num_entities if num_entities is None else num_entities
     r_count = facts.vocab.num_relations if num_relations is None else num_relations
-    times, j = steps_of(facts.t)
-    numbers, span, columns = number_edges(facts, n, r_count, most=2**62 // (len(times) + 2))
-    numbers += (j * (2 * span))[:, None]
-    key = sorted_distinct(numbers, j)
-    del numbers, j  # what is large goes as soon as it has served
+    times = torch.from_numpy(np.sort(facts.t)).unique_consecutive().numpy()
+    key, span, pairs = number_edges(facts, np.searchsorted(times, facts.t), n, r_count)
     change = change_keys(key, span, len(times))
-    step = np.arange(len(times) + 1) * (2 * span)
-    offset, change_offset = np.searchsorted(key, step), np.searchsorted(change, step)
-    edge, entry = torch.from_numpy(key), torch.from_numpy(change)
-    sign = entry.div(span, rounding_mode="floor").bitwise_and_(1).mul_(-2).add_(1)
-    s, r, o = columns(edge.remainder_(2 * span))
-    change_s, change_r, change_o = columns(entry.remainder_(span))
+    starts = np.arange(len(times) + 1) * (2 * span)
+    number = torch.from_numpy(np.concatenate([key, change]) % span)
+    pair, o = number // max(n, 1), number % max(n, 1)
+    pair = pair if pairs is None else pairs.index_select(0, pair)
+    columns = torch.stack([pair // max(2 * r_count, 1), pair % max(2 * r_count, 1), o])
+    (s, r, o), (change_s, change_r, change_o) = columns.split([len(key), len(change)], dim=1)
     return Timeline(
         t=torch.from_numpy(times.astype(np.float64)),
         s=s,
         r=r,
         o=o,
-        offset=torch.from_numpy(offset),
+        offset=torch.from_numpy(np.searchsorted(key, starts)),
         change_s=change_s,
         change_r=change_r,
         change_o=change_o,
-        change_sign=sign,
-        change_offset=torch.from_numpy(change_offset),
+        change_sign=torch.from_numpy(1 - 2 * (change // span % 2)),
+        change_offset=torch.from_numpy(np.searchsorted(change, starts)),
         num_entities=n,
         num_relations=r_count,
     )
+
+
+def number_edges(facts: Quadruples, j: Ids, n: int, r_count: int) -> tuple[Ids, int, Tensor | None]:
+    """The keys of all edges, ascending, each once; ``j`` is the snapshot of each fact.
+
+    With them comes the ``span`` of numbers ``(s labels + r) n + o``. Where there are too many of these for 64 bits,
+    the pairs (s, r) that occur take the place of all, and come too.
+    """
+    labels, pairs = 2 * r_count, None
+    pair = np.stack([facts.s * labels + facts.r, facts.o * labels + facts.r + r_count])  # (2, facts)
+    span, most = max(n * labels * n, 1), 2**62 // (int(j.max(initial=0)) + 3)
+    if span > most:
+        pairs, pair = np.unique(pair, return_inverse=True)
+        span = len(pairs) * n
+    keys = pair * n + np.stack([facts.o, facts.s]) + j * (2 * span)
+    key = torch.from_numpy(np.sort(keys, axis=None)).unique_consecutive().numpy()
+    return key, span, None if pairs is None else torch.from_numpy(pairs)
+
+
+def change_keys(key: Ids, span: int, num_snapshots: int) -> Ids:
+    """Keys of the transitions' entries, ascending. Nothing forms at the first snapshot or dissolves after the last."""
+    later = key + 2 * span
+    place = np.searchsorted(key, later).clip(max=len(key) - 1)
+    stays = key[place] == later
+    forms, dissolves = key >= 2 * span, ~stays & (later < num_snapshots * 2 * span)
+    forms[place[stays]] = False
+    return np.sort(np.concatenate([key[forms], later[dissolves] + span]))
 
 
 def on_times(timeline: Timeline, t: Tensor) -> Timeline:
