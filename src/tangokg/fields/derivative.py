@@ -6,7 +6,6 @@ This is the form to read, and the one that tests compare with. Training runs the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -14,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from tangokg.masks import dropout_mask
 from tangokg.snapshots.blocks import Interval
 from tangokg.snapshots.rows import Edges
 
@@ -79,13 +77,13 @@ class TangoField:
         *weights, deltas, w_trans, relations = tensors
         return replace(self, weights=tuple(weights), deltas=deltas, w_trans=w_trans, relations=relations)
 
-    def fast(self) -> FastField:
-        """The same function with its gradient written out: on a CPU with a row of relations for each edge."""
+    def fast(self, fused: bool | None = None) -> FastField:
+        """The same function with its gradient written out; ``fused`` is the form for a GPU (None: by the device)."""
         from tangokg.fields.fast import Fused, Gathered  # which are made from this form
 
         graph, h_rel = self.graph, self.relations
         edges = (graph.both if self.w else graph.edges, *[graph.edges] * (len(self.weights) - 1))
-        if h_rel.is_cuda:
+        if h_rel.is_cuda if fused is None else fused:
             return Fused(**vars(self), edges=edges)
         parts = (graph.edges, graph.changes) if self.w else (graph.edges,)
         rows = [h_rel.index_select(0, part.r) * part.weight[:, None].to(h_rel.dtype) for part in parts]
@@ -95,16 +93,14 @@ class TangoField:
 class Derivative(nn.Module):
     """The parameters of :class:`TangoField`; ``bind`` freezes them to the graph of one interval."""
 
-    def __init__(
-        self, dim: int, layers: int, w: float, dropout: float, identity: bool, generator: torch.Generator
-    ) -> None:
+    def __init__(self, dim: int, layers: int, w: float, identity: bool, generator: torch.Generator) -> None:
         super().__init__()
         self.weights = nn.ParameterList([nn.Parameter(torch.empty(dim, dim)) for _ in range(layers)])
         self.deltas = nn.Parameter(torch.full((layers,), 0.1))
         self.w_trans = nn.Parameter(torch.empty(dim).uniform_(-1.0, 1.0, generator=generator))
         for weight in self.weights:
             nn.init.xavier_normal_(weight, generator=generator)
-        self.w, self.dropout, self.identity = w, dropout, identity
+        self.w, self.identity = w, identity
 
     def bind(
         self,
@@ -124,13 +120,7 @@ class Derivative(nn.Module):
         dt = graph.dt if longest is None else graph.dt.clamp(max=longest)
         dt = torch.mul(dt, time_unit, out=h_rel.new_empty(len(dt)))[:, None]
         *weights, deltas, w_trans = tensors or (*self.weights, self.deltas, self.w_trans)
-        drops = masks is not None and len(masks)
-        dropped = masks.view(len(weights), graph.num_objects, -1) if drops else (None,) * len(weights)
+        dropped: Tensor | tuple[None, ...] = (None,) * len(weights)
+        if masks is not None and len(masks):
+            dropped = masks.view(len(weights), graph.num_objects, -1)
         return TangoField(tuple(weights), deltas, w_trans, h_rel, dt, graph, self.w, self.identity, dropped)
-
-    def draw_masks(self, graphs: Sequence[Interval], like: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Dropout masks for all layers of all graphs in one draw, one after the other; no rows without a generator."""
-        drawn = generator is not None and self.dropout
-        rows = len(self.weights) * sum(graph.num_objects for graph in graphs) if drawn else 0
-        mask = like.new_empty(rows, like.shape[1])
-        return mask if generator is None else dropout_mask(mask, self.dropout, generator)

@@ -16,6 +16,7 @@ from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
 from tangokg.fields.fast.captured import Captured, Captures
 from tangokg.history.growth import grow, grow_by_mean
+from tangokg.masks import dropout_mask
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
 from tangokg.models.protocol import Model, Sight, relative_distance
@@ -123,9 +124,7 @@ class Tango(Model):
         self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
         for table in (self.entities, self.relations):
             nn.init.xavier_normal_(table, generator=generator)
-        self.derivative = Derivative(
-            dim, settings.layers, settings.transition, settings.dropout, settings.identity, generator
-        )
+        self.derivative = Derivative(dim, settings.layers, settings.transition, settings.identity, generator)
         self.decoder = make_decoder(settings, dim, generator)
         seen = torch.zeros(train.num_entities, dtype=torch.bool, device=train.o.device).index_fill_(0, train.o, True)
         gaps = train.t.diff()
@@ -147,14 +146,17 @@ class Tango(Model):
 
     def encode(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None = None) -> Encoded:
         """States of all entities at each window's target time; with a generator dropout masks are drawn."""
-        settings, table, relations = self.settings, self.entities, self.relations
+        settings = self.settings
+        table: Tensor = self.entities
+        relations: Tensor = self.relations
         seen = None  # which entities are known by their embeddings; None: all
         if not self.training:
             table, relations, seen = self._grown(timeline)
         elif settings.newcomers and generator is not None:  # some are not recognised where edges tell of them
             seen = torch.rand(len(self.seen), generator=generator, device=self.seen.device) >= settings.newcomers
-        elsewhere = settings.graphs == "other"  # whose graphs move the states
-        moving = windows_elsewhere(timeline, windows, settings.history, self.draw) if elsewhere else windows
+        moving = windows  # whose graphs move the states
+        if settings.graphs == "other":
+            moving = windows_elsewhere(timeline, windows, settings.history, self.draw)
         new = captured = None
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
@@ -175,7 +177,10 @@ class Tango(Model):
             start = start.index_copy(0, torch.searchsorted(block.key, new.key), state)
         z, factor = start, start.new_ones(len(block))
         if settings.ode:
-            masks = self.derivative.draw_masks(block.intervals, relations, generator)
+            drops = settings.layers if generator is not None and settings.dropout else 0
+            masks = relations.new_empty(drops * sum(part.num_objects for part in block.intervals), settings.dim)
+            if generator is not None and drops:
+                masks = dropout_mask(masks, settings.dropout, generator)
             if captured:
                 z, factor = captured.move(start, relations, masks)
             else:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tangokg.quads.values import Ids
-from tangokg.snapshots.rows import ActiveRows, Edges, active_rows, window_rows
+from tangokg.snapshots.rows import Edges, TouchedRows, touched_rows
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
@@ -76,16 +76,14 @@ class Capacity:
 
 def needed(timeline: Timeline, windows: Windows, history: int) -> Capacity:
     """The least capacity for these windows; one row more than they fill."""
-    known = windows.known_on_host
-    parts = [_filled(timeline, known - back) for back in range(1, min(history, len(timeline)) + 1)]
-    rows = int(timeline.derive(window_rows, min(history, len(timeline))).sizes[known].sum())
+    history, known = min(history, len(timeline)), windows.known_on_host
+    touched = timeline.derive(touched_rows, history)
+    parts = []
+    for snapshot in (known - back for back in range(1, history + 1)):  # a negative one is none
+        rows, objects, edges, changes = touched.sizes[snapshot[snapshot >= 0]].sum(0).tolist()
+        parts.append((objects, rows - objects, edges, changes))
+    rows = int((touched.borders[known + 1] - touched.borders[known]).sum())
     return Capacity(rows + 1, *(max(column) for column in zip(*parts, strict=True)))
-
-
-def _filled(timeline: Timeline, snapshot: Ids) -> tuple[int, int, int, int]:
-    """Objects, other rows, edges and changes of all these snapshots; a negative one has none."""
-    rows, objects, edges, changes = timeline.derive(active_rows).sizes[snapshot[snapshot >= 0]].sum(0).tolist()
-    return objects, rows - objects, edges, changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +124,16 @@ def build_block(
 def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity | None = None) -> BlockPlan:
     """The runs of windows that know so many snapshots, in room for them or in a given one."""
     history, wide = min(history, len(timeline)), len(known)
-    of_window, active = timeline.derive(window_rows, history), timeline.derive(active_rows)
+    touched = timeline.derive(touched_rows, history)
     count = history if capacity else min(history, int(known.max(initial=0)))  # the first intervals may be empty
     back = np.arange(count, 0, -1)[:, None]  # (I, 1)
     there, j = known >= back, np.maximum(known - back, 0)  # (I, W)
-    rows, objects, edges, changes = np.moveaxis(active.sizes[j] * there[..., None], 2, 0)  # (I, W) each
-    row, _, edge, change = np.moveaxis(active.starts[j], 2, 0)
-    row = row + (back - 1) * len(active.entity)
+    rows, objects, edges, changes = np.moveaxis(touched.sizes[j] * there[..., None], 2, 0)  # (I, W) each
+    row, _, edge, change = np.moveaxis(touched.starts[j], 2, 0)
+    row = row + (back - 1) * touched.sizes[:, 0].sum()
     parts = np.stack([objects, rows - objects, np.ones_like(rows), edges, changes], axis=1)  # (I, 5, W)
     before, rooms = parts.cumsum(2) - parts, parts.sum(2)  # (I, 5, W) in the windows before, (I, 5)
-    in_window = of_window.sizes[known]
+    in_window = touched.borders[known + 1] - touched.borders[known]
     borders = np.insert(in_window.cumsum(), 0, 0)  # (W + 1,)
     total = capacity.rows if capacity else int(borders[-1])
     if capacity:
@@ -144,15 +142,16 @@ def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity 
         [parts, (rooms - parts.sum(2))[..., None]], axis=2
     )  # (I, 5, W + 1) what is left comes last
     numbers = np.zeros((len(_NUMBERS), 1 + 5 * count, wide + 1), dtype=np.int64)
-    of_block, of_rows, of_edges = numbers[:, 0], numbers[:, 1 : 1 + 3 * count], numbers[:, 1 + 3 * count :]
-    of_rows, of_edges = (x.reshape(len(_NUMBERS), count, each, wide + 1) for x, each in ((of_rows, 3), (of_edges, 2)))
+    of_block = numbers[:, 0]
+    of_rows = numbers[:, 1 : 1 + 3 * count].reshape(len(_NUMBERS), count, 3, wide + 1)
+    of_edges = numbers[:, 1 + 3 * count :].reshape(len(_NUMBERS), count, 2, wide + 1)
     of_block[END], of_rows[END], of_edges[END] = (
         np.append(in_window, total - borders[-1]),
         lengths[:, :3],
         lengths[:, 3:],
     )
     numbers[SHIFT] = NOWHERE
-    of_block[SHIFT, :-1], of_block[A] = of_window.starts[known], np.arange(wide + 1)
+    of_block[SHIFT, :-1], of_block[A] = touched.borders[known], np.arange(wide + 1)
     of_rows[SHIFT, :, 0, :-1], of_rows[SHIFT, :, 1, :-1] = row, row + objects
     of_rows[A, ..., :-1], of_rows[A, ..., -1] = borders[:-1], total - 1
     of_rows[FROM, ..., :-1] = (j * there)[:, None]
@@ -162,11 +161,11 @@ def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity 
     of_edges[B, ..., :-1] = rooms[:, :1, None] + before[:, 1:2] - parts[:, :1]
     of_edges[SPLIT, ..., :-1], of_edges[SPLIT, ..., -1] = parts[:, :1], 1
     of_edges[MORE, :, 1, :-1] = rooms[:, :1]
-    numbers = numbers.reshape(len(_NUMBERS), -1)
-    end = numbers[END].cumsum()
-    numbers[SHIFT] -= end - numbers[END]
-    numbers[END] = end
-    return BlockPlan(torch.from_numpy(numbers), borders.tolist(), total, rooms)
+    runs = numbers.reshape(len(_NUMBERS), -1)
+    end = runs[END].cumsum()
+    runs[SHIFT] -= end - runs[END]
+    runs[END] = end
+    return BlockPlan(torch.from_numpy(runs), borders.tolist(), total, rooms)
 
 
 def assemble(timeline: Timeline, plan: BlockPlan, numbers: Tensor, t: Tensor, history: int) -> Block:
@@ -174,7 +173,7 @@ def assemble(timeline: Timeline, plan: BlockPlan, numbers: Tensor, t: Tensor, hi
 
     Both are on the device, and nothing else of the windows is looked at.
     """
-    of_window, active = timeline.derive(window_rows, min(history, len(timeline))), timeline.derive(active_rows)
+    touched = timeline.derive(touched_rows, min(history, len(timeline)))
     row_sizes, edge_sizes = plan.rooms[:, :3].sum(1).tolist(), plan.rooms[:, 3:].sum(1)
     parts, n = [plan.rows, sum(row_sizes), int(edge_sizes.sum())], timeline.num_entities
     at = torch.arange(sum(parts), device=numbers.device)
@@ -182,42 +181,40 @@ def assemble(timeline: Timeline, plan: BlockPlan, numbers: Tensor, t: Tensor, hi
     each = numbers[SHIFT : MORE + 1, run]  # (5, ..)
     in_block, in_rows, in_edges = (at + each[0]).split(parts)
     owner, first, _ = each[1].split(parts)
-    entity = of_window.entity[in_block.clamp(max=len(of_window.entity) - 1)]
+    entity = touched.entity[in_block.clamp(max=len(touched.entity) - 1)]
     window, key = owner.clamp(max=len(t) - 1), owner * n + entity
     if not row_sizes:
         return Block(entity, window, key, plan.borders, (), n)
-    rows = first + of_window.place[in_rows.clamp(max=len(of_window.place) - 1)]
+    rows = first + touched.place[in_rows.clamp(max=len(touched.place) - 1)]
     start, end = torch.cat([timeline.t, t])[numbers[FROM : TO + 1]]  # (P,) each
     dt = (end - start)[run[parts[0] : parts[0] + parts[1]]]
-    edges = _edges(active, in_edges, each[1:, parts[0] + parts[1] :], plan.rooms)
+    edges = _edges(touched, in_edges, each[1:, parts[0] + parts[1] :], plan.rooms)
     columns = zip(plan.rooms.tolist(), rows.split(row_sizes), edges, dt.split(row_sizes), strict=True)
     intervals = tuple(
-        Interval(own[: room[0] + room[1]], room[0], *of_edges, length) for room, own, of_edges, length in columns
+        Interval(own[: room[0] + room[1]], room[0], *of_edges, dt=length) for room, own, of_edges, length in columns
     )
     return Block(entity, window, key, plan.borders, intervals, n)
 
 
-def _edges(active: ActiveRows, source: Tensor, numbers: Tensor, rooms: Ids) -> list[list[Edges]]:
+def _edges(touched: TouchedRows, source: Tensor, numbers: Tensor, rooms: Ids) -> list[tuple[Edges, Edges, Edges]]:
     """Edges, changes and both of each interval, in its numbering; those beyond what is filled have weight 0."""
-    source = source.clamp(max=active.edges.shape[-1] - 1)
+    source = source.clamp(max=touched.edges.shape[-1] - 1)
     orders: list[tuple[Tensor, ...]] = []  # the edges as they are, then in the orders for a GPU
-    for table in (active.edges, active.by):
+    for table in (touched.edges, touched.by):
         picked = table[..., source]  # (4, orders, E)
         a, b, split, more = numbers.to(table.dtype)
         picked[:2].add_(torch.where(picked[:2] < split, a, b))
         s, o, r, bits = picked
         weight = bits.view(torch.float64 if bits.dtype == torch.int64 else torch.float32)
         orders += zip(s, r, o, o + more, weight, strict=True)
-    intervals, first = [], 0
+    parts, first = [], 0
     for *_, edges, changes in rooms.tolist():
         middle, last = first + edges, first + edges + changes
-        interval = []
         for at, end in ((slice(first, middle), 2), (slice(middle, last), 2), (slice(first, last), 3)):
             one, *by = (Edges(order[0][at], order[1][at], order[end][at], order[4][at]) for order in orders)
-            interval.append(replace(one, by=tuple(by)))
-        intervals.append(interval)
+            parts.append(replace(one, by=tuple(by)))
         first = last
-    return intervals
+    return list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
 
 
 def _with_rows(block: Block, extra: Tensor) -> Block:

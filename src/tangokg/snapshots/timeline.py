@@ -93,7 +93,7 @@ class Timeline:
     def _given(self) -> dict[Any, Any]:
         return {}
 
-    def give(self, build: Callable[[Timeline], Any], result: Any) -> Timeline:
+    def give(self, build: Callable[..., Any], result: Any) -> Timeline:
         """Set what :meth:`derive` returns for ``build`` on a part of a history, where only the whole can tell."""
         self._given[build] = result
         return self
@@ -130,14 +130,13 @@ def build_timeline(facts: Quadruples, num_entities: int | None = None, num_relat
     n = facts.vocab.num_entities if num_entities is None else num_entities
     r_count = facts.vocab.num_relations if num_relations is None else num_relations
     times = torch.from_numpy(np.sort(facts.t)).unique_consecutive().numpy()
-    key, span, pairs = number_edges(facts, np.searchsorted(times, facts.t), n, r_count)
-    change = change_keys(key, span, len(times))
+    key, change, span, pairs = sort_keys(facts, times, n, r_count)
     starts = np.arange(len(times) + 1) * (2 * span)
-    number = torch.from_numpy(np.concatenate([key, change]) % span)
+    number = torch.from_numpy(np.concatenate([key, change])).remainder_(span)
     pair, o = number // max(n, 1), number % max(n, 1)
-    pair = pair if pairs is None else pairs.index_select(0, pair)
-    columns = torch.stack([pair // max(2 * r_count, 1), pair % max(2 * r_count, 1), o])
-    (s, r, o), (change_s, change_r, change_o) = columns.split([len(key), len(change)], dim=1)
+    pair, labels = pair if pairs is None else pairs.index_select(0, pair), max(2 * r_count, 1)
+    parts = (column.split([len(key), len(change)]) for column in (pair // labels, pair % labels, o))
+    (s, change_s), (r, change_r), (o, change_o) = parts
     return Timeline(
         t=torch.from_numpy(times.astype(np.float64)),
         s=s,
@@ -154,31 +153,28 @@ def build_timeline(facts: Quadruples, num_entities: int | None = None, num_relat
     )
 
 
-def number_edges(facts: Quadruples, j: Ids, n: int, r_count: int) -> tuple[Ids, int, Tensor | None]:
-    """The keys of all edges, ascending, each once; ``j`` is the snapshot of each fact.
+def sort_keys(facts: Quadruples, times: Ids, n: int, r_count: int) -> tuple[Ids, Ids, int, Tensor | None]:
+    """The keys of all edges and of all entries of the transitions, ascending, each once.
 
     With them comes the ``span`` of numbers ``(s labels + r) n + o``. Where there are too many of these for 64 bits,
     the pairs (s, r) that occur take the place of all, and come too.
     """
     labels, pairs = 2 * r_count, None
     pair = np.stack([facts.s * labels + facts.r, facts.o * labels + facts.r + r_count])  # (2, facts)
-    span, most = max(n * labels * n, 1), 2**62 // (int(j.max(initial=0)) + 3)
-    if span > most:
+    if (span := max(n * labels * n, 1)) > 2**62 // (len(times) + 2):
         pairs, pair = np.unique(pair, return_inverse=True)
         span = len(pairs) * n
+    j = np.searchsorted(times, facts.t)
     keys = pair * n + np.stack([facts.o, facts.s]) + j * (2 * span)
     key = torch.from_numpy(np.sort(keys, axis=None)).unique_consecutive().numpy()
-    return key, span, None if pairs is None else torch.from_numpy(pairs)
-
-
-def change_keys(key: Ids, span: int, num_snapshots: int) -> Ids:
-    """Keys of the transitions' entries, ascending. Nothing forms at the first snapshot or dissolves after the last."""
     later = key + 2 * span
     place = np.searchsorted(key, later).clip(max=len(key) - 1)
-    stays = key[place] == later
-    forms, dissolves = key >= 2 * span, ~stays & (later < num_snapshots * 2 * span)
+    stays = key[place] == later  # the edge stands in the next snapshot too
+    forms = key >= 2 * span  # nothing at the first snapshot
     forms[place[stays]] = False
-    return np.sort(np.concatenate([key[forms], later[dissolves] + span]))
+    dissolves = ~stays & (later < len(times) * 2 * span)  # nothing after the last
+    change = np.sort(np.concatenate([key[forms], later[dissolves] + span]))
+    return key, change, span, None if pairs is None else torch.from_numpy(pairs)
 
 
 def on_times(timeline: Timeline, t: Tensor) -> Timeline:
