@@ -64,7 +64,7 @@ class FastField(TangoField, ABC):
         return dz
 
     def along(self, z0: Tensor, a: Stages, b: tuple[float, ...], lengths: Sequence[float]) -> Tensor:
-        """z after steps of these lengths by the Runge-Kutta method (a, b); recorded only where gradients are."""
+        """z after steps of these lengths by the Runge-Kutta method (a, b); nothing is recorded without autograd."""
         record = torch.is_grad_enabled()
         z1: Tensor = _Steps.apply(self, a, b, lengths, record, z0, *self.tensors())  # type: ignore[no-untyped-call]
         return z1
