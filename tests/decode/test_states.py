@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from conftest import N, all_queries, equal, make_timeline
 from tangokg.decode import States
 from tangokg.decode import states as module
-from tangokg.decode.states import ALIGNED, STATE_BYTES, take_rows, worth_writing_out
+from tangokg.decode.states import ALIGNED, STATE_BYTES, TakeRows
 from tangokg.snapshots.blocks import build_block
 from tangokg.snapshots.windows import Queries, windows_at
 
@@ -20,7 +20,7 @@ from tangokg.snapshots.windows import Queries, windows_at
 @pytest.fixture(autouse=True, params=[1, 3, 0, 2], ids=["one window", "three windows", "by columns", "two, aligned"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All ways to the same scores: states of one or more windows written out, or columns replaced; sizes choose."""
-    monkeypatch.setattr(module, "worth_writing_out", lambda *_: request.param > 0)
+    monkeypatch.setattr(module, "COLUMN_COST", 10**9 if request.param else 0)
     monkeypatch.setitem(STATE_BYTES, "cpu", request.param * N * D * 8)
     monkeypatch.setitem(ALIGNED, "cpu", 8 if request.param == 2 else 1)
 
@@ -125,7 +125,7 @@ def test_rows_and_table_share_one_gradient(used: str) -> None:
     table, look = random(N, D, seed=1), random(N, D, seed=2).detach()
     rows = torch.tensor([2, 5, 2, 2, 0])
     weight = random(len(rows), D, seed=3).detach()
-    taken, further = take_rows(table, rows)
+    taken, further = TakeRows.apply(table, rows)  # type: ignore[no-untyped-call]
     plain = torch.zeros((), dtype=torch.float64)
     found = torch.zeros((), dtype=torch.float64)
     if used in ("both", "rows"):
@@ -150,6 +150,16 @@ def test_a_touched_row_hides_its_embedding() -> None:
 def test_many_touched_entities_are_worth_writing_states_out(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # the real choice
     states, queries, _ = make_states([4, 7, 2])
-    many = [replace(part, rows=slice(0, rows)) for part in states._layout(queries).parts]
-    assert worth_writing_out(many, states.base, 0) == (rows > 0)
-    assert worth_writing_out(many, states.base, 2**30)  # of which a GPU has plenty
+    many = replace(states, block=replace(states.block, borders=[0, rows, 2 * rows, 3 * rows]))
+    assert (many._layout(queries).groups is not None) == (rows > 0)
+    monkeypatch.setitem(STATE_BYTES, "cpu", 2**30)  # as a GPU has
+    assert many._layout(queries).groups is not None
+
+
+def test_taken_states_are_those_of_every_entity_touched_or_not() -> None:
+    states, _, _ = make_states([3, 0, 6])
+    window, entity = torch.cartesian_prod(torch.arange(3), torch.arange(N)).unbind(1)
+    weight = random(D, 3, seed=5)
+    assert 0 < len(states.touched) < len(window)
+    assert equal(states.take(window, entity)[0], dense(states).flatten(0, 1))
+    assert equal(states.project(weight, window, entity), dense(states).flatten(0, 1) @ weight)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from conftest import N, R, equal, make_timeline
 from tangokg.fields import Derivative, TangoField
-from tangokg.fields.fast import FastField, Fused, Gathered
+from tangokg.fields.fast import FastField
 from tangokg.fields.fast.recorded import Tape
 from tangokg.masks import dropout_mask
-from tangokg.snapshots.blocks import build_block
+from tangokg.snapshots.blocks import Interval, build_block
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import windows_at
 from tangokg.solve import GRADIENTS, TABLEAUS, Method, solve
@@ -27,15 +27,20 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+def draw_masks(interval: Interval, layers: int, seed: int) -> Tensor:
+    """(L objects, D) for a dropout of 0.5."""
+    return dropout_mask(torch.empty(layers * interval.num_objects, D).double(), 0.5, generator(seed))
+
+
 Form = Callable[[TangoField], TangoField]
-FAST: dict[str, Form] = {"gathered": Gathered.of, "fused": Fused.of}
+FAST: dict[str, Form] = {"gathered": TangoField.fast, "fused": lambda field: field.fast(fused=True)}
 READ: dict[str, Form] = {"read": lambda field: field}
 each_form = pytest.mark.parametrize("form", [*READ.values(), *FAST.values()], ids=[*READ, *FAST])
 each_fast_form = pytest.mark.parametrize("form", FAST.values(), ids=FAST)
 
 
 def one_interval(
-    derivative: Derivative, timeline: Timeline, form: Form, masks: torch.Generator | None = None
+    derivative: Derivative, timeline: Timeline, form: Form, masks: int | None = None
 ) -> tuple[TangoField, Tensor, Tensor]:
     """The field of snapshot J for one window of length DT, relation states, and the entity of each row but the last."""
     windows = windows_at(timeline, torch.tensor([J + 1]))
@@ -43,7 +48,7 @@ def one_interval(
     block = build_block(timeline, windows, 1)
     interval = block.intervals[0]
     h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7))
-    (drawn,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, masks), [interval])
+    drawn = None if masks is None else draw_masks(interval, len(derivative.weights), masks)
     return form(derivative.bind(interval, h_rel, UNIT, drawn)), h_rel, block.entity[interval.rows]
 
 
@@ -71,7 +76,7 @@ def by_hand(derivative: Derivative, timeline: Timeline, h: Tensor, h_rel: Tensor
 @pytest.mark.parametrize("w", [0.0, 0.7])
 @pytest.mark.parametrize("identity", [True, False])
 def test_the_formula_edge_by_edge(layers: int, w: float, identity: bool, form: Form) -> None:
-    derivative = Derivative(D, layers, w, 0.0, identity, generator(layers)).double()
+    derivative = Derivative(D, layers, w, identity, generator(layers)).double()
     timeline = make_timeline(1)
     field, h_rel, entity = one_interval(derivative, timeline, form)
     h = torch.randn(N, D, dtype=torch.float64, generator=generator(2))
@@ -87,9 +92,9 @@ def test_the_formula_edge_by_edge(layers: int, w: float, identity: bool, form: F
 
 @each_form
 def test_masks_are_drawn_once_and_fall_on_the_messages_alone(form: Form) -> None:
-    derivative = Derivative(D, 1, 0.0, 0.5, True, generator()).double()
+    derivative = Derivative(D, 1, 0.0, True, generator()).double()
     plain, _, entity = one_interval(derivative, make_timeline(), form)
-    masked, _, _ = one_interval(derivative, make_timeline(), form, generator(3))
+    masked, _, _ = one_interval(derivative, make_timeline(), form, 3)
     z = torch.randn(len(entity) + 1, D, dtype=torch.float64, generator=generator(4))
     assert torch.equal(masked(0.0, z), masked(0.5, z))
     objects = plain.graph.num_objects
@@ -101,7 +106,7 @@ def test_masks_are_drawn_once_and_fall_on_the_messages_alone(form: Form) -> None
 
 @each_form
 def test_rebinding_keeps_the_graph_and_replaces_every_tensor(form: Form) -> None:
-    derivative = Derivative(D, 2, 1.0, 0.0, True, generator()).double()
+    derivative = Derivative(D, 2, 1.0, True, generator()).double()
     field, _, entity = one_interval(derivative, make_timeline(), form)
     other = field.rebind(tuple(2 * tensor.detach() for tensor in field.tensors()))
     assert other.graph is field.graph
@@ -113,9 +118,9 @@ def test_rebinding_keeps_the_graph_and_replaces_every_tensor(form: Form) -> None
 
 
 def test_first_values_are_the_papers() -> None:
-    derivative = Derivative(D, 3, 1.0, 0.0, True, generator())
+    derivative = Derivative(D, 3, 1.0, True, generator())
     assert derivative.deltas.tolist() == pytest.approx([0.1] * 3)
-    same = Derivative(D, 3, 1.0, 0.0, True, generator())
+    same = Derivative(D, 3, 1.0, True, generator())
     for (name, a), b in zip(derivative.named_parameters(), same.parameters(), strict=True):
         assert torch.equal(a, b), f"{name} comes from the generator"
 
@@ -124,15 +129,15 @@ def test_first_values_are_the_papers() -> None:
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("w", [0.0, 0.7])
 @pytest.mark.parametrize("identity", [True, False])
-@pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_a_fast_form_is_the_readable_one(layers: int, w: float, identity: bool, dropout: float, form: Form) -> None:
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_fast_form_is_the_readable_one(layers: int, w: float, identity: bool, dropped: bool, form: Form) -> None:
     """In value, and in the gradient of every input, which autograd takes of the readable form."""
-    derivative = Derivative(D, layers, w, dropout, identity, generator(layers)).double()
+    derivative = Derivative(D, layers, w, identity, generator(layers)).double()
     timeline = make_timeline(1)
     interval = build_block(timeline, windows_at(timeline, torch.tensor([J + 1, 2])), 1).intervals[0]
     z = torch.randn(interval.num_rows, D, dtype=torch.float64, generator=generator(2), requires_grad=True)
     h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7), requires_grad=True)
-    (masks,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, generator(3)), [interval])
+    masks = draw_masks(interval, len(derivative.weights), 3) if dropped else None
     field = derivative.bind(interval, h_rel, UNIT, masks)
     written, plain = form(field)(0.0, z), field(0.0, z)
     assert equal(written, plain)
@@ -148,12 +153,12 @@ def test_a_fast_form_is_the_readable_one(layers: int, w: float, identity: bool, 
 @pytest.mark.parametrize("solver", TABLEAUS)
 @pytest.mark.parametrize("steps", [1, 3])
 def test_steps_of_a_fast_form_have_the_gradient_of_autograd(solver: str, steps: int, form: Form) -> None:
-    derivative = Derivative(D, 2, 0.7, 0.5, True, generator()).double()
+    derivative = Derivative(D, 2, 0.7, True, generator()).double()
     timeline = make_timeline(1)
     interval = build_block(timeline, windows_at(timeline, torch.tensor([J + 1, 2])), 1).intervals[0]
     z = torch.randn(interval.num_rows, D, dtype=torch.float64, generator=generator(2), requires_grad=True)
     h_rel = torch.randn(2 * R, D, dtype=torch.float64, generator=generator(7), requires_grad=True)
-    (masks,) = derivative.share_masks(derivative.draw_masks([interval], h_rel, generator(3)), [interval])
+    masks = draw_masks(interval, len(derivative.weights), 3)
     field = derivative.bind(interval, h_rel, UNIT, masks)
     found = solve(form(field), z, 0.0, 1.0, Method(solver, steps=steps))
     expected = integrate(field, z, 0.0, 1.0, tableau=TABLEAUS[solver], steps=steps)
@@ -167,7 +172,7 @@ def test_steps_of_a_fast_form_have_the_gradient_of_autograd(solver: str, steps: 
 @each_fast_form
 @pytest.mark.parametrize("gradient", GRADIENTS)
 def test_every_gradient_is_that_of_the_readable_form(gradient: str, form: Form) -> None:
-    derivative = Derivative(D, 2, 0.7, 0.0, True, generator()).double()
+    derivative = Derivative(D, 2, 0.7, True, generator()).double()
     field, h_rel, entity = one_interval(derivative, make_timeline(1), READ["read"])
     z = torch.randn(len(entity) + 1, D, dtype=torch.float64, generator=generator(2), requires_grad=True)
     look = torch.randn(z.shape, dtype=z.dtype, generator=generator(4))
@@ -180,7 +185,8 @@ def test_every_gradient_is_that_of_the_readable_form(gradient: str, form: Form) 
 
 @each_fast_form
 def test_without_a_gradient_nothing_is_recorded(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
-    derivative = Derivative(D, 2, 0.7, 0.0, True, generator()).double()
+    """Twelve evaluations have room for one each, and none of it is kept."""
+    derivative = Derivative(D, 2, 0.7, True, generator()).double()
     field, _, entity = one_interval(derivative, make_timeline(), form)
     alive = []
     made = FastField.tape

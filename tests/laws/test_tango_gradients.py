@@ -12,10 +12,9 @@ from torch import Tensor
 
 from conftest import TAKEN_OFF, N, R, facts_like, make_facts
 from tangokg.decode import DECODERS
-from tangokg.fields import TangoField
+from tangokg.fields.fast import FastField
 from tangokg.models import tango
 from tangokg.models.tango import Tango, TangoSettings
-from tangokg.snapshots.blocks import Interval
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import queries_at, windows_at
 from tangokg.solve import GRADIENTS, Method, solve
@@ -125,11 +124,12 @@ def test_reverse_gradients_agree_with_direct(gradient: str, decoder: str) -> Non
 class Swappable:
     """The defect that binding prevents: a field that looks up its graph when it is called."""
 
-    field: TangoField
-    current: list[Interval]
+    field: FastField
+    current: list[FastField]
 
     def __call__(self, t: float | Tensor, z: Tensor) -> Tensor:
-        return replace(self.field, graph=self.current[-1])(t, z)
+        last = self.current[-1]
+        return replace(self.field, graph=last.graph, edges=last.edges)(t, z)
 
     def tensors(self) -> tuple[Tensor, ...]:
         return self.field.tensors()
@@ -144,10 +144,10 @@ def test_a_graph_swapped_before_the_reverse_pass_fails_that_test(
 ) -> None:
     timeline = rings()
     direct = direct_gradients("distmult")
-    current: list[Interval] = []
+    current: list[FastField] = []
 
-    def careless(field: TangoField, z0: Tensor, t0: float, t1: float, method: Method) -> Tensor:
-        current.append(field.graph)
+    def careless(field: FastField, z0: Tensor, t0: float, t1: float, method: Method) -> Tensor:
+        current.append(field)
         return solve(Swappable(field, current), z0, t0, t1, method)
 
     monkeypatch.setattr(tango, "solve", careless)

@@ -157,7 +157,7 @@ def test_all_switches_the_other_way_are_the_derivative_of_the_paper(layers: int)
     timeline, known = make_timeline(2), 5
     model = make_model(timeline, layers=layers, dropout=0.5, transition=0.7, **PAPER)
     ours, n = model.derivative, timeline.num_entities
-    paper = Derivative(4, layers, 0.7, 0.5, True, torch.Generator()).double()
+    paper = Derivative(4, layers, 0.7, True, torch.Generator()).double()
     paper.load_state_dict({name.replace("delta", "deltas"): tensor for name, tensor in ours.state_dict().items()})
     block = build_block(timeline, windows_at(timeline, torch.tensor([known])), 1)
     (interval,) = block.intervals
@@ -165,7 +165,7 @@ def test_all_switches_the_other_way_are_the_derivative_of_the_paper(layers: int)
     random = torch.Generator().manual_seed(3)
     h, h_rel = (torch.randn(rows, 4, generator=random).double() for rows in (n, len(model.relations)))
     masks = dropout_mask(h.new_empty(layers, n, 4), 0.5, random)
-    field = paper.bind(interval, h_rel, 1.0, masks[:, touched[:objects]].unbind())
+    field = paper.bind(interval, h_rel, 1.0, masks[:, touched[:objects]].flatten(0, 1))
     dz = field(0.0, torch.cat([h[touched], h[:1]])) / field.dt
     graph, (s, r, o, sign) = timeline[known - 1], timeline.transition(known - 1)
     edges, changes = ours.bind(graph.s, graph.r, graph.o, n), ours.bind(s, r, o, n, sign)

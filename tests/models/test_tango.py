@@ -15,7 +15,6 @@ from conftest import TAKEN_OFF, all_queries, equal, make_facts, make_timeline
 from tangokg.decode import DECODERS
 from tangokg.errors import ConfigError
 from tangokg.fields import TangoField
-from tangokg.fields.fast import Fused, Gathered
 from tangokg.models.counters import Frequency
 from tangokg.models.histories import windows_elsewhere
 from tangokg.models.tango import Tango, TangoSettings
@@ -237,8 +236,9 @@ def test_switches_equal_their_twins(switches: dict[str, Any], decoder: str, monk
     timeline = make_timeline(3)
     model = make_model(timeline, decoder=decoder, **switches)
     windows, queries = windows_at(timeline, TARGET), queries_at(timeline, TARGET)
-    for form in ("read", Gathered, Fused):
-        monkeypatch.setattr(TangoField, "fast", lambda field, form=form: field if form == "read" else form.of(field))
+    fast = TangoField.fast
+    for form in (fast, lambda field: fast(field, fused=True), lambda field: field):
+        monkeypatch.setattr(TangoField, "fast", form)
         check_loss_and_gradients(model, Dense(model, timeline), windows, queries)
 
 

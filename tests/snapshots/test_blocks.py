@@ -10,7 +10,7 @@ import torch
 
 from conftest import N, make_facts, make_timeline
 from tangokg.snapshots.blocks import Block, Capacity, Interval, build_block, needed
-from tangokg.snapshots.rows import Edges, active_rows, orders_of
+from tangokg.snapshots.rows import Edges, orders_of, touched_rows
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Windows, windows_at
 
@@ -83,24 +83,11 @@ def check_lengths(timeline: Timeline, windows: Windows, back: int, interval: Int
     assert interval.num_rows == len(rows) + len(windows)
 
 
-def test_find_gives_the_row_of_an_entity_or_says_that_there_is_none() -> None:
-    timeline = make_timeline()
-    block = build_block(timeline, windows_at(timeline, torch.tensor([3, 0, 6])), 2)
-    window, entity = torch.cartesian_prod(torch.arange(3), torch.arange(N)).unbind(1)
-    row, touched = block.find(window, entity)
-    there = set(zip(block.window.tolist(), block.entity.tolist(), strict=True))
-    assert touched.tolist() == [pair in there for pair in zip(window.tolist(), entity.tolist(), strict=True)]
-    assert 0 < int(touched.sum()) < len(touched)
-    assert torch.equal(block.entity[row[touched]], entity[touched])
-    assert torch.equal(block.window[row[touched]], window[touched])
-
-
 def test_a_window_without_history_has_no_rows_and_extra_rows_are_kept() -> None:
     timeline = make_timeline()
     windows = windows_at(timeline, torch.tensor([0, 0]))
     empty = build_block(timeline, windows, 3)
     assert (len(empty), len(empty.key), empty.intervals) == (2, 0, ())
-    assert not empty.find(torch.tensor([0, 1]), torch.tensor([4, 4]))[1].any()
     extra = build_block(timeline, windows, 3, torch.tensor([5, N + 2]))
     assert (extra.window.tolist(), extra.entity.tolist()) == ([0, 1], [5, 2])
 
@@ -152,9 +139,9 @@ def test_a_timeline_without_snapshots_gives_a_block_without_rows() -> None:
 def test_orders_of_edges_and_changes_bring_equal_ends_together() -> None:
     """What a GPU gets: three orders, in each interval, of the edges alone and of edges and changes."""
     timeline = make_timeline(3)
-    everything = torch.arange(len(timeline))
-    group = torch.cat([timeline.edges_of(everything)[1], timeline.changes_of(everything)[1] + len(timeline)])
-    timeline.give(active_rows, replace(timeline.active, by=orders_of(timeline.active.edges[:, 0], group)))
+    group = torch.repeat_interleave(torch.cat([timeline.offset.diff(), timeline.change_offset.diff()]))
+    touched = timeline.derive(touched_rows, 3)
+    timeline.give(touched_rows, replace(touched, by=orders_of(touched.edges[:, 0], group)))
     windows = windows_at(timeline, torch.tensor([6, 0, 2]))
     room = Capacity(**{name: size + 5 for name, size in asdict(needed(timeline, windows, 3)).items()})
     for block in (build_block(timeline, windows, 3), build_block(timeline, windows, 3, capacity=room)):

@@ -11,7 +11,6 @@ import torch
 
 from conftest import R, facts_like, make_facts, make_timeline, make_vocab
 from tangokg.quads.values import Quadruples, concatenate, in_time_order
-from tangokg.snapshots import keys
 from tangokg.snapshots.timeline import Timeline, build_timeline
 
 Edge = tuple[int, int, int]
@@ -42,14 +41,10 @@ def largest_for_one_key(facts: Quadruples) -> int:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("piece", [5, 2**15], ids=["small pieces", "one piece"])
 @pytest.mark.parametrize("in_order", [False, True], ids=["as drawn", "in time order"])
 @pytest.mark.parametrize("more", [None, 0, 1, 2**31], ids=["small", "the largest in one key", "one more", "huge"])
-def test_snapshots_and_transitions_equal_sets(
-    seed: int, piece: int, in_order: bool, more: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snapshots_and_transitions_equal_sets(seed: int, in_order: bool, more: int | None) -> None:
     """Edges stand in (s, r, o) order, transitions with what forms first; ids up to the last one that there is."""
-    monkeypatch.setattr(keys, "PIECE", piece)
     facts = make_facts(seed)
     facts = in_time_order(facts) if in_order else facts
     if more is not None:
@@ -104,16 +99,6 @@ def test_the_leading_snapshots_are_those_of_the_facts_before_and_share_their_col
         assert view.s.data_ptr() == timeline.s.data_ptr() or not len(view.s)
         assert view.derive(len) == number, "nothing derived from the whole stands in a part"
     assert timeline.derive(len) == len(timeline)
-
-
-def test_several_snapshots_come_one_after_the_other() -> None:
-    timeline = make_timeline()
-    rows, owner = timeline.edges_of(torch.tensor([5, 2]))
-    assert owner.tolist() == [0] * len(timeline[5].s) + [1] * len(timeline[2].s)
-    assert torch.equal(timeline.o[rows], torch.cat([timeline[5].o, timeline[2].o]))
-    rows, owner = timeline.changes_of(torch.tensor([0, 3]))
-    assert torch.equal(timeline.change_sign[rows], timeline.transition(3)[3])
-    assert set(owner.tolist()) == {1}
 
 
 def test_a_vocabulary_may_be_longer_than_the_facts() -> None:

@@ -17,19 +17,17 @@ from tangokg.snapshots.windows import Queries
 
 ALIGNED = {"cpu": 1, "cuda": 8}  # of which the number of columns is a multiple
 MATRICES = 2  # of (B, N) at once in the loss: the scores, and those of touched entities
+COLUMN_COST = 8  # of replacing one score, in numbers of written states
 STATE_BYTES = {"cpu": 0, "cuda": 2**30}  # of states written out at once; on a CPU one window's stay in the cache
 
 
-def take_rows(table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+class TakeRows(torch.autograd.Function):
     """``table[rows]``, and ``table`` for every further use: their gradients meet in one (N, D) tensor.
 
     They are added in place into the gradient of that further use, which must therefore be a product such as
     :meth:`States.scores`, whose gradient is a tensor of its own.
     """
-    return _TakeRows.apply(table, rows)  # type: ignore[no-any-return, no-untyped-call]
 
-
-class _TakeRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(rows)
@@ -61,21 +59,20 @@ class States:
     block: Block
 
     def take(self, window: Tensor, entity: Tensor) -> tuple[Tensor, States]:
-        """States (B, D) of some entities, and the states to go on with (see :func:`take_rows`)."""
-        rows, base = take_rows(self.base, entity)
+        """States (B, D) of some entities, and the states to go on with (see :class:`TakeRows`)."""
+        rows, base = TakeRows.apply(self.base, entity)  # type: ignore[no-untyped-call]
         rows = rows * self.factor.index_select(0, window)[:, None]  # (B, D)
         if len(self.touched):
-            at, touched = self.block.find(window, entity)
+            key = window * len(base) + entity
+            at = torch.searchsorted(self.block.key, key).clamp(max=len(self.block.key) - 1)
+            touched = self.block.key.index_select(0, at) == key  # (B,) else the entity has no row
             rows = torch.where(touched[:, None], self.touched.index_select(0, at), rows)  # (B, D)
         return rows, replace(self, base=base)
 
     def project(self, weight: Tensor, window: Tensor, entity: Tensor) -> Tensor:
         """States of some entities times ``weight`` (D, H): each is multiplied once, however often it is used."""
-        rows = (self.base @ weight).index_select(0, entity) * self.factor.index_select(0, window)[:, None]  # (B, H)
-        if not len(self.touched):
-            return rows
-        at, touched = self.block.find(window, entity)
-        return torch.where(touched[:, None], (self.touched @ weight).index_select(0, at), rows)
+        projected = replace(self, base=self.base @ weight, touched=self.touched @ weight)
+        return projected.take(window, entity)[0]  # (B, H)
 
     def scores(self, query: Tensor, asked: Queries) -> Tensor:
         """Products (B, N) of each query vector (B, D) with all states of its window; windows ascend."""
@@ -102,19 +99,26 @@ class States:
         return sum_of_parts(loss_of, parts, tensors, ())
 
     def _layout(self, asked: Queries) -> _Layout:
+        """Whether to write out the states of a window, (N, D), or to replace columns of the scores.
+
+        The columns take a second product of B_w M_w D and four passes over B_w M_w scattered scores; the states take
+        five passes over N D. On a GPU what counts is the number of launches, and the states of all windows, for which
+        there is room, take few.
+        """
         ends = pairwise(accumulate(asked.sizes, initial=0)), pairwise(self.block.borders)
         parts = [_Part(w, slice(*b), slice(*m)) for w, (b, m) in enumerate(zip(*ends, strict=False)) if b[0] < b[1]]
-        base, kind = self.base, self.base.device.type
-        if not worth_writing_out(parts, base, STATE_BYTES[kind]):
-            return _Layout(self.factor, asked.window, self.block, parts, None, len(base))
-        most = max(1, STATE_BYTES[kind] // max(1, base.numel() * base.element_size()))
+        kind, numel = self.base.device.type, self.base.numel()
+        room = STATE_BYTES[kind] // max(1, numel * self.base.element_size())  # for so many windows
+        columns = sum((b.stop - b.start) * (m.stop - m.start) for b, m in ((part.queries, part.rows) for part in parts))
+        if len(parts) > room and COLUMN_COST * columns <= len(parts) * numel:
+            return _Layout(self.factor, asked.window, self.block, parts, None, len(self.base))
         groups: list[list[_Part]] = []
         for part in parts:
-            if groups and len(groups[-1]) < most and groups[-1][-1].window + 1 == part.window:
+            if groups and len(groups[-1]) < room and groups[-1][-1].window + 1 == part.window:
                 groups[-1].append(part)
             else:
                 groups.append([part])
-        width = -(-len(base) // ALIGNED[kind]) * ALIGNED[kind]
+        width = -(-len(self.base) // ALIGNED[kind]) * ALIGNED[kind]
         return _Layout(self.factor, asked.window, self.block, parts, groups, width)
 
 
@@ -125,19 +129,6 @@ class _Part:
     window: int
     queries: slice
     rows: slice
-
-
-def worth_writing_out(parts: list[_Part], base: Tensor, room: int) -> bool:
-    """Whether writing out the states of a window, (N, D), costs less than replacing columns of the scores.
-
-    The columns take a second product of B_w M_w D and four passes over B_w M_w scattered scores; the states take five
-    passes over N D. On a GPU what counts is the number of launches, and the states of all windows, for which there is
-    ``room`` in bytes, take few.
-    """
-    if len(parts) * base.numel() * base.element_size() <= room:
-        return True
-    columns = sum((b.stop - b.start) * (m.stop - m.start) for b, m in ((part.queries, part.rows) for part in parts))
-    return bool(8 * columns > len(parts) * base.numel())
 
 
 @dataclass(frozen=True, eq=False)

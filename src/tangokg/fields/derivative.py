@@ -6,7 +6,6 @@ This is the form to read, and the one that tests compare with. Training runs the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -14,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from tangokg.masks import dropout_mask
 from tangokg.snapshots.blocks import Interval
 from tangokg.snapshots.rows import Edges
 
@@ -54,7 +52,7 @@ class TangoField:
     graph: Interval
     w: float
     identity: bool
-    masks: tuple[Tensor | None, ...]  # (objects, D) for each layer: dropout on the aggregated messages, or none
+    masks: Tensor | tuple[None, ...]  # (L, objects, D) dropout on the aggregated messages of each layer, or none
 
     def __call__(self, t: float | Tensor, z: Tensor) -> Tensor:
         h = z  # (rows, D)
@@ -79,63 +77,50 @@ class TangoField:
         *weights, deltas, w_trans, relations = tensors
         return replace(self, weights=tuple(weights), deltas=deltas, w_trans=w_trans, relations=relations)
 
-    def fast(self) -> FastField:
-        """The same function with its gradient written out, in the form for its device."""
+    def fast(self, fused: bool | None = None) -> FastField:
+        """The same function with its gradient written out; ``fused`` is the form for a GPU (None: by the device)."""
         from tangokg.fields.fast import Fused, Gathered  # which are made from this form
 
-        return (Fused if self.relations.is_cuda else Gathered).of(self)
+        graph, h_rel = self.graph, self.relations
+        edges = (graph.both if self.w else graph.edges, *[graph.edges] * (len(self.weights) - 1))
+        if h_rel.is_cuda if fused is None else fused:
+            return Fused(**vars(self), edges=edges)
+        parts = (graph.edges, graph.changes) if self.w else (graph.edges,)
+        rows = [h_rel.index_select(0, part.r) * part.weight[:, None].to(h_rel.dtype) for part in parts]
+        return Gathered(**vars(self) | {"relations": torch.cat(rows), "edges": edges})
 
 
 class Derivative(nn.Module):
     """The parameters of :class:`TangoField`; ``bind`` freezes them to the graph of one interval."""
 
-    def __init__(
-        self, dim: int, layers: int, w: float, dropout: float, identity: bool, generator: torch.Generator
-    ) -> None:
+    def __init__(self, dim: int, layers: int, w: float, identity: bool, generator: torch.Generator) -> None:
         super().__init__()
         self.weights = nn.ParameterList([nn.Parameter(torch.empty(dim, dim)) for _ in range(layers)])
         self.deltas = nn.Parameter(torch.full((layers,), 0.1))
         self.w_trans = nn.Parameter(torch.empty(dim).uniform_(-1.0, 1.0, generator=generator))
         for weight in self.weights:
             nn.init.xavier_normal_(weight, generator=generator)
-        self.w, self.dropout, self.identity = w, dropout, identity
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """The parameters in the order of a field's: a weight for each layer, their deltas, w_trans."""
-        return (*self.weights, self.deltas, self.w_trans)
+        self.w, self.identity = w, identity
 
     def bind(
         self,
         graph: Interval,
         h_rel: Tensor,
         time_unit: float | Tensor,
-        masks: tuple[Tensor | None, ...] = (),
+        masks: Tensor | None = None,
         longest: Tensor | None = None,
         tensors: tuple[Tensor, ...] | None = None,
     ) -> TangoField:
         """The field of one interval; ``h_rel`` is (2R, D), ``time_unit`` the solver time of one unit of the data's, and
         ``longest`` the length of an interval, in the data's unit, beyond which it is not followed.
 
-        ``masks``, of :meth:`share_masks`, are constant along the interval, and without any nothing is dropped;
-        ``tensors``, shaped as :meth:`tensors`, stand in for the parameters.
+        ``masks`` (L objects, D), layer after layer, are constant along the interval, and without rows nothing is
+        dropped. ``tensors``, a weight for each layer, their deltas and w_trans, stand in for the parameters.
         """
         dt = graph.dt if longest is None else graph.dt.clamp(max=longest)
         dt = torch.mul(dt, time_unit, out=h_rel.new_empty(len(dt)))[:, None]
-        *weights, deltas, w_trans = self.tensors() if tensors is None else tensors
-        masks = masks or (None,) * len(weights)
-        return TangoField(tuple(weights), deltas, w_trans, h_rel, dt, graph, self.w, self.identity, masks)
-
-    def draw_masks(self, graphs: Sequence[Interval], like: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Dropout masks for all layers of all graphs in one draw, one after the other; no rows without a generator."""
-        drawn = generator is not None and self.dropout
-        rows = len(self.weights) * sum(graph.num_objects for graph in graphs) if drawn else 0
-        mask = like.new_empty(rows, like.shape[1])
-        return mask if generator is None else dropout_mask(mask, self.dropout, generator)
-
-    def share_masks(self, masks: Tensor, graphs: Sequence[Interval]) -> list[tuple[Tensor, ...]]:
-        """The masks (objects, D) of each layer, for each graph."""
-        if not len(masks):
-            return [()] * len(graphs)
-        layers = len(self.weights)
-        each = masks.split([graph.num_objects for graph in graphs for _ in range(layers)])
-        return [each[i * layers : (i + 1) * layers] for i in range(len(graphs))]
+        *weights, deltas, w_trans = tensors or (*self.weights, self.deltas, self.w_trans)
+        dropped: Tensor | tuple[None, ...] = (None,) * len(weights)
+        if masks is not None and len(masks):
+            dropped = masks.view(len(weights), graph.num_objects, -1)
+        return TangoField(tuple(weights), deltas, w_trans, h_rel, dt, graph, self.w, self.identity, dropped)

@@ -20,7 +20,7 @@ from tangokg.decode import check_settings, make_decoder, make_decoding
 from tangokg.fields.authors import AuthorsDerivative
 from tangokg.history.growth import grow_by_mean, grow_rows
 from tangokg.models.protocol import Model, Sight, relative_distance
-from tangokg.snapshots.rows import Edges
+from tangokg.snapshots.rows import Edges, touched_rows
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 from tangokg.solve.integrate import integrate
@@ -171,7 +171,7 @@ class TangoAuthors(Model):
         return torch.cat(scores) if scores else h.new_empty(0, n)
 
     def travelled(self, encoded: AllStates) -> Tensor:
-        rows = encoded.timeline.window_rows(min(self.settings.history, len(encoded.timeline)))
+        rows = encoded.timeline.derive(touched_rows, min(self.settings.history, len(encoded.timeline)))
         borders, distance = rows.offset.tolist(), []
         for w, known in enumerate(encoded.windows.known_on_host.tolist()):
             touched = rows.entity[borders[known] : borders[known + 1]]

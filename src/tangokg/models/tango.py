@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from tangokg.decode import States, check_settings, make_decoder, make_decoding
-from tangokg.decode.states import take_rows
+from tangokg.decode.states import TakeRows
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
 from tangokg.fields.fast.captured import Captured, Captures
 from tangokg.history.growth import grow, grow_by_mean
+from tangokg.masks import dropout_mask
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
 from tangokg.models.protocol import Model, Sight, relative_distance
@@ -123,9 +124,7 @@ class Tango(Model):
         self.relations = nn.Parameter(torch.empty(2 * train.num_relations, dim))
         for table in (self.entities, self.relations):
             nn.init.xavier_normal_(table, generator=generator)
-        self.derivative = Derivative(
-            dim, settings.layers, settings.transition, settings.dropout, settings.identity, generator
-        )
+        self.derivative = Derivative(dim, settings.layers, settings.transition, settings.identity, generator)
         self.decoder = make_decoder(settings, dim, generator)
         seen = torch.zeros(train.num_entities, dtype=torch.bool, device=train.o.device).index_fill_(0, train.o, True)
         gaps = train.t.diff()
@@ -148,10 +147,16 @@ class Tango(Model):
     def encode(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None = None) -> Encoded:
         """States of all entities at each window's target time; with a generator dropout masks are drawn."""
         settings = self.settings
-        relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
-        table, seen = self._known_entities(timeline.num_entities, generator)
-        elsewhere = settings.graphs == "other"  # whose graphs move the states
-        moving = windows_elsewhere(timeline, windows, settings.history, self.draw) if elsewhere else windows
+        table: Tensor = self.entities
+        relations: Tensor = self.relations
+        seen = None  # which entities are known by their embeddings; None: all
+        if not self.training:
+            table, relations, seen = self._grown(timeline)
+        elif settings.newcomers and generator is not None:  # some are not recognised where edges tell of them
+            seen = torch.rand(len(self.seen), generator=generator, device=self.seen.device) >= settings.newcomers
+        moving = windows  # whose graphs move the states
+        if settings.graphs == "other":
+            moving = windows_elsewhere(timeline, windows, settings.history, self.draw)
         new = captured = None
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
@@ -165,16 +170,21 @@ class Tango(Model):
         else:
             build = build_block if settings.transition_of == "start" else block_with_next_changes
             block = build(timeline, moving, settings.history, None if new is None else new.key)
-        start, base = take_rows(self._of_one_length(table), block.entity)  # (M, D), (N, D)
+        table = self._of_one_length(table) if settings.normalise else table
+        start, base = TakeRows.apply(table, block.entity)  # type: ignore[no-untyped-call]  # (M, D), (N, D)
         if new is not None:
-            start = start.index_copy(0, torch.searchsorted(block.key, new.key), self._of_one_length(new.state))
+            state = self._of_one_length(new.state) if settings.normalise else new.state
+            start = start.index_copy(0, torch.searchsorted(block.key, new.key), state)
         z, factor = start, start.new_ones(len(block))
         if settings.ode:
-            masks = self.derivative.draw_masks(block.intervals, relations, generator)
+            drops = settings.layers if generator is not None and settings.dropout else 0
+            masks = relations.new_empty(drops * sum(part.num_objects for part in block.intervals), settings.dim)
+            if generator is not None and drops:
+                masks = dropout_mask(masks, settings.dropout, generator)
             if captured:
                 z, factor = captured.move(start, relations, masks)
             else:
-                z, factor = self._move(start, block, relations, masks, self.derivative.tensors())
+                z, factor = self._move(start, block, relations, masks)
         states = States(base, factor, z, block)
         candidates = self._beside_start(states, start) if settings.static else states
         return Encoded(states, start, candidates, relations, timeline, windows)
@@ -195,7 +205,7 @@ class Tango(Model):
         plain = own.ode and own.transition_of == "start" and own.solver in TABLEAUS and own.gradient == "direct"
         if not (plain and len(windows) and self.training and torch.is_grad_enabled()):
             return None
-        parameters = self.derivative.tensors()
+        parameters = (*self.derivative.weights, self.derivative.deltas, self.derivative.w_trans)
         if self._captures is None or not self._captures.serve(timeline, parameters):
             self._captures = Captures(timeline, self.settings.history, self._move, parameters)
         masked = self.settings.layers if generator is not None and self.settings.dropout else 0
@@ -210,13 +220,14 @@ class Tango(Model):
         self._captures = None
 
     def _move(
-        self, z: Tensor, block: Block, relations: Tensor, masks: Tensor, tensors: tuple[Tensor, ...]
+        self, z: Tensor, block: Block, relations: Tensor, masks: Tensor, tensors: tuple[Tensor, ...] | None = None
     ) -> tuple[Tensor, Tensor]:
         """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
         time_unit = self.settings.step_time / self.gap.double()
         longest = self.settings.reach * self.longest_gap if self.settings.reach else None
         factor = z.new_ones(len(block))
-        shares = self.derivative.share_masks(masks, block.intervals)
+        layers = self.settings.layers if len(masks) else 0
+        shares = masks.split([layers * interval.num_objects for interval in block.intervals])
         for interval, own in zip(block.intervals, shares, strict=True):
             field = self.derivative.bind(interval, relations, time_unit, own, longest, tensors).fast()
             alone = z.new_ones(len(block), z.shape[1])  # an entity without edges, one for each window
@@ -224,31 +235,26 @@ class Tango(Model):
             touched, grown = moved.split([len(interval.rows), len(block)])
             grown = grown[:, 0].detach()  # (W,)
             z = (z * grown.index_select(0, block.window)[:, None]).index_copy(0, interval.rows, touched)
-            z, factor = self._of_one_length(z), factor * grown
+            z, factor = self._of_one_length(z) if self.settings.normalise else z, factor * grown
         return z, torch.ones_like(factor) if self.settings.normalise else factor
 
     def _of_one_length(self, h: Tensor) -> Tensor:
-        """States as they are, or scaled to one length where the settings say so."""
-        return self.settings.length * normalize(h) if self.settings.normalise else h
+        """States scaled to the length that the settings give."""
+        return self.settings.length * normalize(h)
 
-    def _known_entities(self, num_entities: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor | None]:
-        """Embeddings, and which entities are known by theirs (None: all).
+    def _grown(self, timeline: Timeline) -> tuple[Tensor, Tensor, Tensor | None]:
+        """For evaluation: embeddings and relations as many as there are now, and which entities training saw.
 
-        In evaluation what training never saw has the prior, unless it keeps its own row, and the table is as long as
-        the vocabulary is now; in training a drawn share of the entities goes unrecognised where it has edges to be
-        known by.
+        What training never saw has the prior and starts from its edges, unless the settings leave it its own row: then
+        all are known by their embeddings.
         """
-        if self.training:
-            share = self.settings.newcomers
-            if not share or generator is None:
-                return self.entities, None
-            drawn = torch.rand(len(self.seen), generator=generator, device=self.seen.device)
-            return self.entities, drawn >= share
-        more = num_entities - len(self.seen)
+        relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
+        more = timeline.num_entities - len(self.seen)
         seen = torch.cat([self.seen, self.seen.new_zeros(more)])
         table = torch.cat([self.entities, self.prior.expand(more, -1)])
-        by_edges = self.settings.unseen == "edges"
-        return (torch.where(seen[:, None], table, self.prior), seen) if by_edges else (table, None)
+        if self.settings.unseen == "own":
+            return table, relations, None
+        return torch.where(seen[:, None], table, self.prior), relations, seen
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         query, states = self._ask(encoded, queries, None)

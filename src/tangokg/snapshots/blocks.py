@@ -7,16 +7,14 @@ starts some thirty kernels, and the host waits for it only if further rows are w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tangokg.quads.values import Ids
-from tangokg.snapshots.rows import ActiveRows, Edges
+from tangokg.snapshots.rows import Edges, TouchedRows, touched_rows
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
@@ -54,12 +52,6 @@ class Block:
     def __len__(self) -> int:
         return len(self.borders) - 1
 
-    def find(self, window: Tensor, entity: Tensor) -> tuple[Tensor, Tensor]:
-        """``(row, touched)``: the row of each (window, entity), and whether there is one (else row is any)."""
-        wanted = window * self.num_entities + entity
-        row = torch.searchsorted(self.key, wanted).clamp(max=max(len(self.key) - 1, 0))
-        return row, self.key.index_select(0, row) == wanted if len(self.key) else torch.zeros_like(wanted).bool()
-
 
 def empty_block(timeline: Timeline, windows: Windows) -> Block:
     """Windows without graphs: no entity is touched."""
@@ -84,16 +76,14 @@ class Capacity:
 
 def needed(timeline: Timeline, windows: Windows, history: int) -> Capacity:
     """The least capacity for these windows; one row more than they fill."""
-    known = windows.known_on_host
-    parts = [_filled(timeline, known - back) for back in range(1, min(history, len(timeline)) + 1)]
-    rows = int(timeline.window_rows(min(history, len(timeline))).sizes[known].sum())
+    history, known = min(history, len(timeline)), windows.known_on_host
+    touched = timeline.derive(touched_rows, history)
+    parts = []
+    for snapshot in (known - back for back in range(1, history + 1)):  # a negative one is none
+        rows, objects, edges, changes = touched.sizes[snapshot[snapshot >= 0]].sum(0).tolist()
+        parts.append((objects, rows - objects, edges, changes))
+    rows = int((touched.borders[known + 1] - touched.borders[known]).sum())
     return Capacity(rows + 1, *(max(column) for column in zip(*parts, strict=True)))
-
-
-def _filled(timeline: Timeline, snapshot: Ids) -> tuple[int, int, int, int]:
-    """Objects, other rows, edges and changes of all these snapshots; a negative one has none."""
-    rows, objects, edges, changes = timeline.active.sizes[snapshot[snapshot >= 0]].sum(0).tolist()
-    return objects, rows - objects, edges, changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,23 +92,13 @@ class BlockPlan:
 
     A run is what one window has there; after the runs of all windows comes one for what is left of the room. First
     come the rows of the block, then for each interval objects, other rows and isolated ones, then for each interval
-    edges and changes: P = (W + 1) (1 + 5 I) runs. Plans of one capacity differ in ``numbers`` and ``borders`` alone.
+    edges and changes: P = (1 + 5 I) (W + 1) runs. Plans of one capacity differ in ``numbers`` and ``borders`` alone.
     """
 
     numbers: Tensor  # (8, P), see _NUMBERS
     borders: list[int]  # (W + 1) where the rows of each window begin
     rows: int
-    rooms: Ids  # (I, 4) objects, other rows, edges and changes of each interval
-
-    def send(self, like: Tensor) -> Tensor:
-        """The numbers on the device of a tensor, copied without waiting."""
-        return self.numbers.pin_memory().to(like.device, non_blocking=True) if like.is_cuda else self.numbers
-
-    @property
-    def sizes(self) -> tuple[int, list[int], list[int]]:
-        """Rows of the block; rows, isolated ones included, and edges and changes of each interval."""
-        objects, others, edges, changes = self.rooms.T
-        return self.rows, (objects + others + len(self.borders) - 1).tolist(), (edges + changes).tolist()
+    rooms: Ids  # (I, 5) objects, other rows, isolated rows, edges and changes of each interval
 
 
 # Of each run: where it ends; what leads from a place in the block to one in the timeline; what is added to what is
@@ -136,63 +116,56 @@ def build_block(
 ) -> Block:
     """Join windows over their last ``history`` known snapshots; ``extra`` are keys of further rows that are wanted."""
     plan = plan_block(timeline, windows.known_on_host, history, capacity)
-    block = assemble(timeline, plan, plan.send(windows.t), windows.t, history)
+    numbers = plan.numbers.to(windows.t.device, non_blocking=True)
+    block = assemble(timeline, plan, numbers, windows.t, history)
     return block if extra is None else _with_rows(block, extra)
 
 
 def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity | None = None) -> BlockPlan:
     """The runs of windows that know so many snapshots, in room for them or in a given one."""
     history, wide = min(history, len(timeline)), len(known)
-    rows_of, active = timeline.window_rows(history), timeline.active
+    touched = timeline.derive(touched_rows, history)
     count = history if capacity else min(history, int(known.max(initial=0)))  # the first intervals may be empty
-    back = np.arange(count, 0, -1)[:, None, None]  # (I, 1, 1)
-    there, j = known >= back, np.maximum(known - back, 0)  # (I, 1, W)
-    rows, objects, edges, changes = np.moveaxis(active.sizes[j] * there[..., None], 3, 0)  # (I, 1, W) each
-    begin, _, edge, change = np.moveaxis(active.starts[j], 3, 0)
-    begin = begin + (back - 1) * len(active.entity)
-    others, in_window = rows - objects, rows_of.sizes[known]
-    total, parts = int(in_window.sum()), np.concatenate([objects, others, edges, changes], 1)  # (I, 4, W)
-    rooms = parts.sum(2)
+    back = np.arange(count, 0, -1)[:, None]  # (I, 1)
+    there, j = known >= back, np.maximum(known - back, 0)  # (I, W)
+    rows, objects, edges, changes = np.moveaxis(touched.sizes[j] * there[..., None], 2, 0)  # (I, W) each
+    row, _, edge, change = np.moveaxis(touched.starts[j], 2, 0)
+    row = row + (back - 1) * touched.sizes[:, 0].sum()
+    parts = np.stack([objects, rows - objects, np.ones_like(rows), edges, changes], axis=1)  # (I, 5, W)
+    before, rooms = parts.cumsum(2) - parts, parts.sum(2)  # (I, 5, W) in the windows before, (I, 5)
+    in_window = touched.borders[known + 1] - touched.borders[known]
+    borders = np.insert(in_window.cumsum(), 0, 0)  # (W + 1,)
+    total = capacity.rows if capacity else int(borders[-1])
     if capacity:
-        total, rooms[:] = capacity.rows, (capacity.objects, capacity.others, capacity.edges, capacity.changes)
-    of_block = {SHIFT: rows_of.starts[known], A: np.arange(wide)}
-    of_rows = {
-        SHIFT: np.concatenate([begin, begin + objects, np.full_like(begin, NOWHERE)], 1),
-        A: _before(in_window),
-        FROM: j * there,
-        TO: np.where(back > 1, j + 1, len(timeline) + np.arange(wide)) * there,
-    }
-    of_edges = {
-        SHIFT: np.concatenate([edge, change + int(timeline.num_edges.sum())], 1),
-        A: _before(objects),
-        B: rooms[:, :1, None] + _before(others) - objects,
-        SPLIT: objects,
-        MORE: rooms[:, :1, None] * np.arange(2)[:, None],
-    }
-    numbers = np.concatenate([
-        _runs(in_window, np.array(total), of_block, {A: wide}),
-        _runs(np.insert(parts[:, :2], 2, 1, 1), np.insert(rooms[:, :2], 2, wide, 1), of_rows, {A: total - 1}),
-        _runs(parts[:, 2:], rooms[:, 2:], of_edges, {SPLIT: 1}),
-    ], axis=1)  # fmt: skip
-    numbers[SHIFT] -= _before(numbers[END])
-    numbers[END] = numbers[END].cumsum()
-    return BlockPlan(torch.from_numpy(numbers), [0, *accumulate(in_window.tolist())], total, rooms)
-
-
-def _runs(length: Ids, room: Ids, numbers: dict[int, Ids], left: dict[int, int]) -> Ids:
-    """Runs (8, ..) of these lengths (.., W), each W of them with one for what is ``left`` of the room (..)."""
-    runs = np.zeros((len(_NUMBERS), *length.shape[:-1], length.shape[-1] + 1), dtype=np.int64)
-    runs[END, ..., -1], runs[SHIFT, ..., -1] = room - length.sum(-1), NOWHERE
-    for name, value in {END: length, **numbers}.items():
-        runs[name, ..., :-1] = value
-    for name, number in left.items():
-        runs[name, ..., -1] = number
-    return runs.reshape(len(_NUMBERS), -1)
-
-
-def _before(length: Ids) -> Ids:
-    """The sum of all that come before, along the last axis."""
-    return length.cumsum(-1) - length
+        rooms[:] = capacity.objects, capacity.others, wide, capacity.edges, capacity.changes
+    lengths = np.concatenate(
+        [parts, (rooms - parts.sum(2))[..., None]], axis=2
+    )  # (I, 5, W + 1) what is left comes last
+    numbers = np.zeros((len(_NUMBERS), 1 + 5 * count, wide + 1), dtype=np.int64)
+    of_block = numbers[:, 0]
+    of_rows = numbers[:, 1 : 1 + 3 * count].reshape(len(_NUMBERS), count, 3, wide + 1)
+    of_edges = numbers[:, 1 + 3 * count :].reshape(len(_NUMBERS), count, 2, wide + 1)
+    of_block[END], of_rows[END], of_edges[END] = (
+        np.append(in_window, total - borders[-1]),
+        lengths[:, :3],
+        lengths[:, 3:],
+    )
+    numbers[SHIFT] = NOWHERE
+    of_block[SHIFT, :-1], of_block[A] = touched.borders[known], np.arange(wide + 1)
+    of_rows[SHIFT, :, 0, :-1], of_rows[SHIFT, :, 1, :-1] = row, row + objects
+    of_rows[A, ..., :-1], of_rows[A, ..., -1] = borders[:-1], total - 1
+    of_rows[FROM, ..., :-1] = (j * there)[:, None]
+    of_rows[TO, ..., :-1] = (np.where(back > 1, j + 1, len(timeline) + np.arange(wide)) * there)[:, None]
+    of_edges[SHIFT, :, 0, :-1], of_edges[SHIFT, :, 1, :-1] = edge, change + timeline.num_edges.sum()
+    of_edges[A, ..., :-1] = before[:, :1]
+    of_edges[B, ..., :-1] = rooms[:, :1, None] + before[:, 1:2] - parts[:, :1]
+    of_edges[SPLIT, ..., :-1], of_edges[SPLIT, ..., -1] = parts[:, :1], 1
+    of_edges[MORE, :, 1, :-1] = rooms[:, :1]
+    runs = numbers.reshape(len(_NUMBERS), -1)
+    end = runs[END].cumsum()
+    runs[SHIFT] -= end - runs[END]
+    runs[END] = end
+    return BlockPlan(torch.from_numpy(runs), borders.tolist(), total, rooms)
 
 
 def assemble(timeline: Timeline, plan: BlockPlan, numbers: Tensor, t: Tensor, history: int) -> Block:
@@ -200,57 +173,48 @@ def assemble(timeline: Timeline, plan: BlockPlan, numbers: Tensor, t: Tensor, hi
 
     Both are on the device, and nothing else of the windows is looked at.
     """
-    of_window, active, n = timeline.window_rows(min(history, len(timeline))), timeline.active, timeline.num_entities
-    total, row_sizes, edge_sizes = plan.sizes
-    parts = [total, sum(row_sizes), sum(edge_sizes)]
+    touched = timeline.derive(touched_rows, min(history, len(timeline)))
+    row_sizes, edge_sizes = plan.rooms[:, :3].sum(1).tolist(), plan.rooms[:, 3:].sum(1)
+    parts, n = [plan.rows, sum(row_sizes), int(edge_sizes.sum())], timeline.num_entities
     at = torch.arange(sum(parts), device=numbers.device)
     run = torch.searchsorted(numbers[END], at, right=True)
     each = numbers[SHIFT : MORE + 1, run]  # (5, ..)
     in_block, in_rows, in_edges = (at + each[0]).split(parts)
     owner, first, _ = each[1].split(parts)
-    entity = of_window.entity[in_block.clamp(max=len(of_window.entity) - 1)]
+    entity = touched.entity[in_block.clamp(max=len(touched.entity) - 1)]
     window, key = owner.clamp(max=len(t) - 1), owner * n + entity
     if not row_sizes:
         return Block(entity, window, key, plan.borders, (), n)
-    rows = first + of_window.place[in_rows.clamp(max=len(of_window.place) - 1)]
+    rows = first + touched.place[in_rows.clamp(max=len(touched.place) - 1)]
     start, end = torch.cat([timeline.t, t])[numbers[FROM : TO + 1]]  # (P,) each
-    dt = (end - start)[run[total : total + len(rows)]]
-    edges = _edges(active, in_edges, each[1:, total + len(rows) :], plan)
+    dt = (end - start)[run[parts[0] : parts[0] + parts[1]]]
+    edges = _edges(touched, in_edges, each[1:, parts[0] + parts[1] :], plan.rooms)
     columns = zip(plan.rooms.tolist(), rows.split(row_sizes), edges, dt.split(row_sizes), strict=True)
     intervals = tuple(
-        Interval(own[: room[0] + room[1]], room[0], *of_edges, length) for room, own, of_edges, length in columns
+        Interval(own[: room[0] + room[1]], room[0], *of_edges, dt=length) for room, own, of_edges, length in columns
     )
     return Block(entity, window, key, plan.borders, intervals, n)
 
 
-def _edges(
-    active: ActiveRows, source: Tensor, numbers: Tensor, plan: BlockPlan
-) -> Iterator[tuple[Edges, Edges, Edges]]:
+def _edges(touched: TouchedRows, source: Tensor, numbers: Tensor, rooms: Ids) -> list[tuple[Edges, Edges, Edges]]:
     """Edges, changes and both of each interval, in its numbering; those beyond what is filled have weight 0."""
-    source = source.clamp(max=active.edges.shape[-1] - 1)
-    whole, by = (_columns(table, source, numbers) for table in (active.edges, active.by))
-
-    def cut(at: slice, o: int) -> Edges:
-        (alone,), orders = (
-            [Edges(*each) for each in zip(*(columns[i][:, at] for i in (0, 1, o, 4)), strict=True)]
-            for columns in (whole, by)
-        )
-        return replace(alone, by=tuple(orders))
-
-    first = 0
-    for *_, edges, changes in plan.rooms.tolist():
+    source = source.clamp(max=touched.edges.shape[-1] - 1)
+    orders: list[tuple[Tensor, ...]] = []  # the edges as they are, then in the orders for a GPU
+    for table in (touched.edges, touched.by):
+        picked = table[..., source]  # (4, orders, E)
+        a, b, split, more = numbers.to(table.dtype)
+        picked[:2].add_(torch.where(picked[:2] < split, a, b))
+        s, o, r, bits = picked
+        weight = bits.view(torch.float64 if bits.dtype == torch.int64 else torch.float32)
+        orders += zip(s, r, o, o + more, weight, strict=True)
+    parts, first = [], 0
+    for *_, edges, changes in rooms.tolist():
         middle, last = first + edges, first + edges + changes
-        yield cut(slice(first, middle), 2), cut(slice(middle, last), 2), cut(slice(first, last), 3)
+        for at, end in ((slice(first, middle), 2), (slice(middle, last), 2), (slice(first, last), 3)):
+            one, *by = (Edges(order[0][at], order[1][at], order[end][at], order[4][at]) for order in orders)
+            parts.append(replace(one, by=tuple(by)))
         first = last
-
-
-def _columns(table: Tensor, source: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
-    """s, r, o, o in ``both`` and weight, (orders, E) each, of picked edges."""
-    picked = table[..., source]  # (4, orders, E)
-    a, b, split, more = numbers.to(table.dtype)
-    picked[:2].add_(torch.where(picked[:2] < split, a, b))
-    s, o, r, bits = picked
-    return s, r, o, o + more, bits.view(torch.float64 if bits.dtype == torch.int64 else torch.float32)
+    return list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
 
 
 def _with_rows(block: Block, extra: Tensor) -> Block:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tangokg.quads.values import Ids, Quadruples
-from tangokg.snapshots.keys import change_keys, number_edges, sorted_distinct, steps_of
-from tangokg.snapshots.ranges import expand
-
-if TYPE_CHECKING:
-    from tangokg.snapshots.rows import ActiveRows, WindowRows
 
 Derived = TypeVar("Derived")
 
@@ -98,7 +93,7 @@ class Timeline:
     def _given(self) -> dict[Any, Any]:
         return {}
 
-    def give(self, build: Callable[[Timeline], Any], result: Any) -> Timeline:
+    def give(self, build: Callable[..., Any], result: Any) -> Timeline:
         """Set what :meth:`derive` returns for ``build`` on a part of a history, where only the whole can tell."""
         self._given[build] = result
         return self
@@ -115,19 +110,6 @@ class Timeline:
         result: Derived = self._derived[key]
         return result
 
-    @property
-    def active(self) -> ActiveRows:
-        """The entities that each snapshot touches, numbered, and its edges by these numbers; derived once."""
-        from tangokg.snapshots.rows import active_rows
-
-        return self.derive(active_rows)
-
-    def window_rows(self, history: int) -> WindowRows:
-        """The entities that windows of ``history`` snapshots touch, numbered; derived once for each length."""
-        from tangokg.snapshots.rows import window_rows
-
-        return self.derive(window_rows, history)
-
     def to(self, device: torch.device) -> Timeline:
         if self.t.device == device:
             return self
@@ -136,14 +118,6 @@ class Timeline:
         timeline = replace(self, **moved)
         timeline._given.update(self._given)
         return timeline
-
-    def edges_of(self, snapshot: Tensor, total: int | None = None) -> tuple[Tensor, Tensor]:
-        """Edge rows of several snapshots: ``(rows, owner)``, ``owner`` counting within ``snapshot``."""
-        return expand(self.offset.index_select(0, snapshot), self.offset.index_select(0, snapshot + 1), total)
-
-    def changes_of(self, snapshot: Tensor) -> tuple[Tensor, Tensor]:
-        """Transition rows of several snapshots, as :meth:`edges_of`."""
-        return expand(self.change_offset.index_select(0, snapshot), self.change_offset.index_select(0, snapshot + 1))
 
 
 def build_timeline(facts: Quadruples, num_entities: int | None = None, num_relations: int | None = None) -> Timeline:
@@ -155,32 +129,52 @@ def build_timeline(facts: Quadruples, num_entities: int | None = None, num_relat
     """
     n = facts.vocab.num_entities if num_entities is None else num_entities
     r_count = facts.vocab.num_relations if num_relations is None else num_relations
-    times, j = steps_of(facts.t)
-    numbers, span, columns = number_edges(facts, n, r_count, most=2**62 // (len(times) + 2))
-    numbers += (j * (2 * span))[:, None]
-    key = sorted_distinct(numbers, j)
-    del numbers, j  # what is large goes as soon as it has served
-    change = change_keys(key, span, len(times))
-    step = np.arange(len(times) + 1) * (2 * span)
-    offset, change_offset = np.searchsorted(key, step), np.searchsorted(change, step)
-    edge, entry = torch.from_numpy(key), torch.from_numpy(change)
-    sign = entry.div(span, rounding_mode="floor").bitwise_and_(1).mul_(-2).add_(1)
-    s, r, o = columns(edge.remainder_(2 * span))
-    change_s, change_r, change_o = columns(entry.remainder_(span))
+    times = torch.from_numpy(np.sort(facts.t)).unique_consecutive().numpy()
+    key, change, span, pairs = sort_keys(facts, times, n, r_count)
+    starts = np.arange(len(times) + 1) * (2 * span)
+    number = torch.from_numpy(np.concatenate([key, change])).remainder_(span)
+    pair, o = number // max(n, 1), number % max(n, 1)
+    pair, labels = pair if pairs is None else pairs.index_select(0, pair), max(2 * r_count, 1)
+    parts = (column.split([len(key), len(change)]) for column in (pair // labels, pair % labels, o))
+    (s, change_s), (r, change_r), (o, change_o) = parts
     return Timeline(
         t=torch.from_numpy(times.astype(np.float64)),
         s=s,
         r=r,
         o=o,
-        offset=torch.from_numpy(offset),
+        offset=torch.from_numpy(np.searchsorted(key, starts)),
         change_s=change_s,
         change_r=change_r,
         change_o=change_o,
-        change_sign=sign,
-        change_offset=torch.from_numpy(change_offset),
+        change_sign=torch.from_numpy(1 - 2 * (change // span % 2)),
+        change_offset=torch.from_numpy(np.searchsorted(change, starts)),
         num_entities=n,
         num_relations=r_count,
     )
+
+
+def sort_keys(facts: Quadruples, times: Ids, n: int, r_count: int) -> tuple[Ids, Ids, int, Tensor | None]:
+    """The keys of all edges and of all entries of the transitions, ascending, each once.
+
+    With them comes the ``span`` of numbers ``(s labels + r) n + o``. Where there are too many of these for 64 bits,
+    the pairs (s, r) that occur take the place of all, and come too.
+    """
+    labels, pairs = 2 * r_count, None
+    pair = np.stack([facts.s * labels + facts.r, facts.o * labels + facts.r + r_count])  # (2, facts)
+    if (span := max(n * labels * n, 1)) > 2**62 // (len(times) + 2):
+        pairs, pair = np.unique(pair, return_inverse=True)
+        span = len(pairs) * n
+    j = np.searchsorted(times, facts.t)
+    keys = pair * n + np.stack([facts.o, facts.s]) + j * (2 * span)
+    key = torch.from_numpy(np.sort(keys, axis=None)).unique_consecutive().numpy()
+    later = key + 2 * span
+    place = np.searchsorted(key, later).clip(max=len(key) - 1)
+    stays = key[place] == later  # the edge stands in the next snapshot too
+    forms = key >= 2 * span  # nothing at the first snapshot
+    forms[place[stays]] = False
+    dissolves = ~stays & (later < len(times) * 2 * span)  # nothing after the last
+    change = np.sort(np.concatenate([key[forms], later[dissolves] + span]))
+    return key, change, span, None if pairs is None else torch.from_numpy(pairs)
 
 
 def on_times(timeline: Timeline, t: Tensor) -> Timeline:

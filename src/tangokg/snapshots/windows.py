@@ -114,10 +114,14 @@ def queries_of(timeline: Timeline, rows: Tensor) -> tuple[Windows, Queries]:
 
 def queries_at(timeline: Timeline, target: Tensor) -> Queries:
     """The edges of the target snapshots, both directions, as queries with their answers."""
-    sizes = timeline.num_edges[target.cpu().numpy()].tolist()
-    rows, window = timeline.edges_of(target.to(timeline.t.device, non_blocking=True), sum(sizes))
-    pick = torch.Tensor.index_select
-    s, r, o = (pick(column, 0, rows) for column in (timeline.s, timeline.r, timeline.o))
+    here = target.cpu().numpy()
+    ends, sizes = timeline.num_edges.cumsum()[here], timeline.num_edges[here]
+    rows = [slice(end - size, end) for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
+    s, r, o = (
+        torch.cat([column[:0], *(column[own] for own in rows)]) for column in (timeline.s, timeline.r, timeline.o)
+    )
+    lengths = torch.from_numpy(sizes).to(s.device, non_blocking=True)
+    window = torch.repeat_interleave(lengths, output_size=len(s))
     queries = Queries(window, s, r, o)
-    vars(queries)["sizes"] = sizes
+    vars(queries)["sizes"] = sizes.tolist()
     return queries

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from tangokg.errors import ConfigError
 from tangokg.solve.adaptive import ADAPTIVE, Adaptive
 from tangokg.solve.barycentric import chebyshev_nodes
-from tangokg.solve.field import Field, Solver
+from tangokg.solve.field import Field, Solver, Stepping
 from tangokg.solve.gradients import InitialValueProblem, adjoint, direct, irdm
 from tangokg.solve.integrate import FixedGrid
 from tangokg.solve.tableaus import TABLEAUS
@@ -68,11 +67,14 @@ GRADIENTS: dict[str, Callable[[InitialValueProblem, Tensor], Tensor]] = {
 def solve(field: Field, z0: Tensor, t0: float, t1: float, method: Method) -> Tensor:
     """z(t1) of dz/dt = f(t, z), z(t0) = z0, on the grid of ``method``, with its gradient where autograd wants one.
 
-    The value does not depend on whether a gradient is wanted: ``irdm`` stops at its nodes either way.
+    The value does not depend on whether a gradient is wanted: ``irdm`` stops at its nodes either way. A field that can
+    take the steps of a fixed grid itself does.
     """
     if t0 == t1 or not z0.numel():
         return z0
+    solver = SOLVERS[method.solver](method)
+    if method.gradient == "direct" and isinstance(solver, FixedGrid) and isinstance(field, Stepping):
+        lengths = [(t1 - t0) / method.steps] * method.steps
+        return field.along(z0, solver.tableau.a, solver.tableau.b, lengths)
     times = chebyshev_nodes(t0, t1, method.nodes) if method.gradient == "irdm" else (t0, t1)
-    problem = InitialValueProblem(field, SOLVERS[method.solver](method), times)
-    wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (z0, *field.tensors()))
-    return GRADIENTS[method.gradient if wanted else "direct"](problem, z0)
+    return GRADIENTS[method.gradient](InitialValueProblem(field, solver, times), z0)

@@ -23,8 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from tangokg.solve.barycentric import interpolate
-from tangokg.solve.field import Field, Solver, Stepping, Tensors
-from tangokg.solve.integrate import FixedGrid
+from tangokg.solve.field import Field, Solver, Tensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +42,8 @@ def forward(problem: InitialValueProblem, z0: Tensor) -> list[Tensor]:
 
 
 def direct(problem: InitialValueProblem, z0: Tensor) -> Tensor:
-    """z(t1), differentiated step by step: by autograd, or on a fixed grid by a field that takes its steps itself."""
-    field, solver = problem.field, problem.solver
-    if not isinstance(solver, FixedGrid) or not isinstance(field, Stepping):
-        return forward(problem, z0)[-1]
-    lengths = [dt for interval in solver.lengths(problem.times) for dt in interval]
-    return field.along(z0, solver.tableau.a, solver.tableau.b, lengths)
+    """z(t1), differentiated step by step by autograd."""
+    return forward(problem, z0)[-1]
 
 
 def adjoint(problem: InitialValueProblem, z0: Tensor) -> Tensor:

@@ -29,21 +29,15 @@ class FixedGrid:
     steps: int
 
     def __call__(self, f: Slope, state: Tensors, times: Sequence[float]) -> list[Tensors]:
-        states = []
-        for t, lengths in zip(times, self.lengths(times), strict=False):
-            for step, dt in enumerate(lengths):
-                state = _step(f, state, t + step * dt, dt, self.tableau)
+        """``steps`` are for the whole of ``times``; an interval takes its share of them, rounded up."""
+        states, whole = [], times[-1] - times[0]
+        for t0, t1 in pairwise(times):
+            share = max(1, math.ceil(self.steps * (t1 - t0) / whole - 1e-9))  # half of 16 is never 9
+            dt = (t1 - t0) / share
+            for step in range(share):
+                state = _step(f, state, t0 + step * dt, dt, self.tableau)
             states.append(state)
         return states
-
-    def lengths(self, times: Sequence[float]) -> list[list[float]]:
-        """The lengths of the steps from each of ``times`` to the next.
-
-        ``steps`` are for the whole of ``times``; an interval takes its share of them, rounded up.
-        """
-        ends, whole = list(pairwise(times)), times[-1] - times[0]
-        shares = [max(1, math.ceil(self.steps * (t1 - t0) / whole - 1e-9)) for t0, t1 in ends]  # half of 16 is never 9
-        return [[(t1 - t0) / share] * share for (t0, t1), share in zip(ends, shares, strict=True)]
 
 
 def _step(f: Slope, state: Tensors, t: float, dt: float, tableau: Tableau) -> Tensors:

@@ -64,7 +64,7 @@ class Captured:
     def __init__(self, of: Captures, capacity: Capacity, windows: Windows, like: Tensor, masks: int) -> None:
         self.of, self.capacity = of, capacity
         plan = plan_block(of.timeline, windows.known_on_host, of.history, capacity)
-        self.numbers, self.t = plan.send(like), windows.t.clone()
+        self.numbers, self.t = plan.numbers.to(like.device), windows.t.clone()
         block = assemble(of.timeline, plan, self.numbers, self.t, of.history)  # a real one, to warm up with
         self.z = like.new_zeros(len(block.entity), like.shape[1]).requires_grad_()
         self.relations = like.detach().clone().requires_grad_()

@@ -8,7 +8,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tangokg.fields.derivative import TangoField
 from tangokg.fields.fast.pieces import add_products
 from tangokg.fields.fast.recorded import Back, FastField, Tape
 
@@ -19,22 +18,13 @@ class Gathered(FastField):
 
     at_once: ClassVar = False
 
-    @classmethod
-    def of(cls, field: TangoField) -> Gathered:
-        h_rel, both = field.relations, (field.graph.edges, field.graph.changes)
-        rows = [
-            h_rel.index_select(0, edges.r) * edges.weight[:, None].to(h_rel.dtype)
-            for edges in (both if field.w else both[:1])
-        ]
-        return cls(**vars(field) | {"relations": torch.cat(rows)})
-
     def send(self, layer: int, h: Tensor, sums: Tensor) -> None:
-        edges = self.edges(layer)
+        edges = self.edges[layer]
         message = h.index_select(0, edges.s).mul_(self.relations[: len(edges)])  # (E, D)
         sums.index_add_(0, edges.o, message)
 
     def send_back(self, layer: int, h: Tensor, of_sums: Tensor, of_z: Tensor, back: Back) -> None:
-        edges = self.edges(layer)
+        edges = self.edges[layer]
         message = of_sums.index_select(0, edges.o)  # (E, D)
         back.relations[: len(edges)].addcmul_(message, h.index_select(0, edges.s))
         of_z.index_add_(0, edges.s, message.mul_(self.relations[: len(edges)]))
@@ -49,21 +39,17 @@ class Fused(FastField):
 
     at_once: ClassVar = True
 
-    @classmethod
-    def of(cls, field: TangoField) -> Fused:
-        return cls(**vars(field))
-
     def send(self, layer: int, h: Tensor, sums: Tensor) -> None:
-        add_products(sums, ("s", h), ("r", self.relations), "o", self.edges(layer))
+        add_products(sums, ("s", h), ("r", self.relations), "o", self.edges[layer])
 
     def send_back(self, layer: int, h: Tensor, of_sums: Tensor, of_z: Tensor, back: Back) -> None:
-        add_products(of_z, ("o", of_sums), ("r", self.relations), "s", self.edges(layer))
+        add_products(of_z, ("o", of_sums), ("r", self.relations), "s", self.edges[layer])
 
     def gradients(self, tape: Tape, back: Back) -> tuple[Tensor, ...]:
         """Of weights and relations from all evaluations at once."""
-        both = zip(self.by_layer(tape.sums), self.by_layer(back.sums), strict=True)
+        both = zip(tape.sums, back.sums, strict=True)
         for layer, (sums, of_sums) in enumerate(both):
             slopes = back.updates[:, layer].transpose(1, 2)  # (n, D, objects)
             torch.sum(torch.bmm(slopes, sums[:, : self.graph.num_objects]), 0, out=back.weights[layer])
-            add_products(back.relations, ("s", tape.before(layer)), ("o", of_sums), "r", self.edges(layer))
+            add_products(back.relations, ("s", tape.before(layer)), ("o", of_sums), "r", self.edges[layer])
         return super().gradients(tape, back)

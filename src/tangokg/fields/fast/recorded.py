@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -20,14 +20,11 @@ Stages = tuple[tuple[float, ...], ...]  # the matrix a of a Runge-Kutta method
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """What n evaluations along an interval leave behind for their gradient, all in one room.
-
-    ``sums`` are the means of layer 0, the means over transitions, and the means of the other layers: S rows.
-    """
+    """What n evaluations along an interval leave behind for their gradient."""
 
     z: Tensor  # (n, rows, D)
     states: Tensor  # (n, L - 1, objects, D) before each layer but the first
-    sums: Tensor  # (n, S, D)
+    sums: tuple[Tensor, ...]  # (n, objects, D) the means of each layer; of the first (n, objects + rows, D), see send
     updates: Tensor  # (n, L, objects, D) after relu and mask
 
     def before(self, layer: int) -> Tensor:
@@ -40,7 +37,7 @@ class Back:
     """What gathers on the way back: the gradients of a tape, or of one evaluation on it, and of a field's tensors."""
 
     updates: Tensor  # (n or 1, L, objects, D) before relu and mask
-    sums: Tensor  # (n or 1, S, D)
+    sums: tuple[Tensor, ...]  # (n or 1, .., D) as on the tape
     weights: tuple[Tensor, ...]
     deltas: Tensor  # (L,)
     w_trans: Tensor  # (D,)
@@ -52,11 +49,7 @@ class FastField(TangoField, ABC):
     """A field that writes out its gradient; how messages are sent along edges, and back, is left open."""
 
     at_once: ClassVar[bool]  # gradients of tensors are made for all evaluations together: more memory, fewer operations
-
-    @classmethod
-    @abstractmethod
-    def of(cls, field: TangoField) -> Self:
-        """This form of a field."""
+    edges: tuple[Edges, ...]  # what each layer sends along; the first one takes the transitions with it
 
     @abstractmethod
     def send(self, layer: int, h: Tensor, sums: Tensor) -> None:
@@ -71,32 +64,22 @@ class FastField(TangoField, ABC):
         return dz
 
     def along(self, z0: Tensor, a: Stages, b: tuple[float, ...], lengths: Sequence[float]) -> Tensor:
-        """z after steps of these lengths by the Runge-Kutta method (a, b); recorded only where a gradient is wanted."""
-        if torch.is_grad_enabled() and any(x.requires_grad for x in (z0, *self.tensors())):
-            z1: Tensor = _Steps.apply(self, a, b, lengths, z0, *self.tensors())  # type: ignore[no-untyped-call]
-            return z1
-        return _take_steps(self, z0, a, b, lengths)
-
-    def edges(self, layer: int) -> Edges:
-        """What a layer sends along; the first one takes the transitions with it."""
-        return self.graph.edges if layer or not self.w else self.graph.both
+        """z after steps of these lengths by the Runge-Kutta method (a, b); nothing is recorded without autograd."""
+        record = torch.is_grad_enabled()
+        z1: Tensor = _Steps.apply(self, a, b, lengths, record, z0, *self.tensors())  # type: ignore[no-untyped-call]
+        return z1
 
     def tape(self, z: Tensor) -> Tape:
         """Room for evaluations at z (n, rows, D)."""
         n, rows, dim = z.shape
         layers, objects = len(self.weights), self.graph.num_objects
-        size = layers * objects + (rows if self.w else 0)
         updates, states = (z.new_empty(n, count, objects, dim) for count in (layers, layers - 1))
-        return Tape(z, states, z.new_zeros(n, size, dim), updates)
-
-    def by_layer(self, sums: Tensor) -> tuple[Tensor, ...]:
-        """Sums (.., S, D) by the layer that sends to them: (.., objects, D), in layer 0 those over transitions too."""
-        objects, more = self.graph.num_objects, len(self.weights) - 1
-        return sums.split_with_sizes([sums.shape[-2] - more * objects, *[objects] * more], -2)
+        sizes = [objects + rows if self.w else objects, *[objects] * (layers - 1)]
+        return Tape(z, states, tuple(z.new_zeros(n, size, dim) for size in sizes), updates)
 
     def evaluate(self, tape: Tape, i: int) -> Tensor:
         """dz/dt at ``tape.z[i]``, noted there; the names are those of the formula in TangoField."""
-        z, objects, sums = tape.z[i], self.graph.num_objects, self.by_layer(tape.sums[i])
+        z, objects, sums = tape.z[i], self.graph.num_objects, [each[i] for each in tape.sums]
         states, updates = tape.states[i].unbind(), tape.updates[i].unbind()
         h = z[:objects]
         for layer, weight in enumerate(self.weights):
@@ -111,14 +94,14 @@ class FastField(TangoField, ABC):
         small = (*self.weights, self.w_trans, self.deltas)  # odd sizes last, so that the others stay aligned
         room = tape.z.new_zeros(sum(x.numel() for x in small)).split([x.numel() for x in small])
         *of_weights, of_w_trans, of_deltas = (own.view(x.shape) for own, x in zip(room, small, strict=True))
-        updates, sums = (torch.empty_like(x if self.at_once else x[:1]) for x in (tape.updates, tape.sums))
-        return Back(updates, sums, tuple(of_weights), of_deltas, of_w_trans, torch.zeros_like(self.relations))
+        updates, *sums = (torch.empty_like(x if self.at_once else x[:1]) for x in (tape.updates, *tape.sums))
+        return Back(updates, tuple(sums), tuple(of_weights), of_deltas, of_w_trans, torch.zeros_like(self.relations))
 
     def pull_back(self, tape: Tape, i: int, grad: Tensor, back: Back) -> Tensor:
         """The gradient of ``tape.z[i]`` for that of dz/dt; those of :meth:`tensors` are complete with `gradients`."""
         objects, room = self.graph.num_objects, i if self.at_once else 0
         updates, slopes = tape.updates[i].unbind(), back.updates[room].unbind()
-        sums, of_sums = self.by_layer(tape.sums[i]), self.by_layer(back.sums[room])
+        sums, of_sums = [each[i] for each in tape.sums], [each[room] for each in back.sums]
         of_z = part(self, grad, updates[-1], sums[0][objects:], slopes[-1], of_sums[0][objects:], back)
         for layer in reversed(range(len(self.weights))):
             if layer + 1 < len(self.weights):
@@ -168,13 +151,22 @@ class _Steps(torch.autograd.Function):
         a: Stages,
         b: tuple[float, ...],
         lengths: Sequence[float],
+        record: bool,
         z0: Tensor,
         *tensors: Tensor,
     ) -> Tensor:
-        ctx.field, ctx.method = field, (a, b, lengths)
+        ctx.field, ctx.method, z = field, (a, b, lengths), z0.contiguous()
         ctx.save_for_backward(*tensors)
-        ctx.tape = field.tape(z0.new_empty(len(b) * len(lengths), *z0.shape))
-        return _take_steps(field.rebind(tensors), z0.contiguous(), a, b, lengths, ctx.tape)
+        ctx.tape = tape = field.tape(z.new_empty(len(b) * len(lengths), *z.shape)) if record else None
+        with torch.autocast(z.device.type, enabled=False):
+            for step, dt in enumerate(lengths):
+                k: list[Tensor] = []
+                for i, weights in enumerate(a, start=step * len(b)):
+                    terms = [(dt * weight, slope) for weight, slope in zip(weights, k, strict=True)]
+                    x = weighted_sum([(1.0, z), *terms], None if tape is None else tape.z[i])
+                    k.append(field.evaluate(field.tape(x[None]), 0) if tape is None else field.evaluate(tape, i))
+                z = weighted_sum([(1.0, z), *((dt * weight, slope) for weight, slope in zip(b, k, strict=True))])
+        return z
 
     @staticmethod
     @once_differentiable
@@ -190,24 +182,4 @@ class _Steps(torch.autograd.Function):
                     of_k = weighted_sum([(lengths[step] * w, x) for w, x in zip(weights, (of_z, *of_x), strict=True)])
                     of_x.insert(0, field.pull_back(tape, step * len(b) + i, of_k, back))
                 of_z = weighted_sum([(1.0, x) for x in (of_z, *of_x)])
-            return None, None, None, None, of_z, *field.gradients(tape, back)
-
-
-def _take_steps(
-    field: FastField,
-    z: Tensor,
-    a: Stages,
-    b: tuple[float, ...],
-    lengths: Sequence[float],
-    tape: Tape | None = None,
-) -> Tensor:
-    """z after all steps, noted on a tape where there is one."""
-    with torch.autocast(z.device.type, enabled=False):
-        for step, dt in enumerate(lengths):
-            k: list[Tensor] = []
-            for i, weights in enumerate(a, start=step * len(b)):
-                terms = [(dt * weight, slope) for weight, slope in zip(weights, k, strict=True)]
-                x = weighted_sum([(1.0, z), *terms], None if tape is None else tape.z[i])
-                k.append(field.evaluate(field.tape(x[None]), 0) if tape is None else field.evaluate(tape, i))
-            z = weighted_sum([(1.0, z), *((dt * weight, slope) for weight, slope in zip(b, k, strict=True))])
-    return z
+            return None, None, None, None, None, of_z, *field.gradients(tape, back)
