@@ -24,6 +24,7 @@ ORDER = [
     "train",
     "report",
     "forecast",
+    "exchange",
     "tune",
     "serve",
 ]

@@ -130,12 +130,21 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyt
             assert language in ("text", "toml"), f"a block of {language!r} is not executed"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+NEEDS = {"foreign_models": ("pykeen", "torch_geometric")}  # examples with what they import; these take long
+
+
+def _example(path: Path) -> Any:
+    return pytest.param(path, marks=[pytest.mark.slow] if path.stem in NEEDS else [], id=path.stem)
+
+
+@pytest.mark.parametrize("example", [*map(_example, EXAMPLES)])
 def test_every_example_runs(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(example)])
+    for package in NEEDS.get(example.stem, ()):
+        pytest.importorskip(package, reason=f"{package} is not installed: the example is not executed")
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out
 

@@ -111,9 +111,10 @@ def test_settings_by_keyword_are_the_models_or_those_of_training() -> None:
         MODELS["tango"].settings, dim=4, width=32, hops=1, runs=False, history=2, step_time=0.4, layers=3
     )
     own = {**MODELS["tango"].train, "epochs": 1}
-    assert config.train == TrainSettings(**own, budget=-1, device="cpu", learning_rate=0.5, clip=0.0, batch_windows=2)
+    rule: dict[str, Any] = {"batch_windows": 2, "score_memory": 2.0}
+    assert config.train == TrainSettings(**own, **rule, budget=-1, device="cpu", learning_rate=0.5, clip=0.0)
     assert config.seed == 7
-    train = TrainSettings(epochs=1, budget=9, device="cpu", learning_rate=0.1, batch_windows=3)
+    train = TrainSettings(epochs=1, budget=9, device="cpu", learning_rate=0.1, batch_windows=3, score_memory=1)
     whole = RunConfig("tango-distmult", TangoSettings("distmult", dim=3), train, seed=5)
     assert fit(data, whole, reporter=Listener()).config == whole
     changed = fit(data, whole, reporter=Listener(), seed=6, history=1, batch_windows=4).config

@@ -20,6 +20,7 @@ from tangokg.forecast.comparing import compare
 from tangokg.models import MODELS
 from tangokg.quads.splits import split_at
 from tangokg.quads.values import Dataset
+from tangokg.rank.metrics import Summary
 from tangokg.train import Interrupted, Progress, RunFolder, TrainSettings, loop
 from tangokg.train.checkpoint import load_tensors, save_tensors
 from tangokg.train.exposure import Exposure, everything, seen_before
@@ -166,7 +167,7 @@ def test_a_refit_takes_all_parts_the_best_number_of_epochs_and_the_same_rates(
         return ended
 
     monkeypatch.setattr(loop.Session, "epoch", spy)
-    monkeypatch.setattr(loop, "examine", lambda *_: {"time-aware": type("Summary", (), {"mrr": next(values)})})
+    monkeypatch.setattr(loop, "examine", lambda *_: {"time-aware": Summary(next(values), {}, 0)})
     data = make_dataset(1)
     options: dict[str, Any] = {
         "epochs": 4,

@@ -259,3 +259,12 @@ def test_python_is_told_how_many_rows_were_left_out(tmp_path: Path, caplog: pyte
     path.write_text("\n".join(["s,r,o,t", *rows[:20]]) + "\n")
     read_table(path, skip_bad=True)
     assert not caplog.records
+
+
+def test_a_number_with_two_signs_is_a_bad_row() -> None:
+    times = [str(time) for time in range(1, 9)]
+    table = pa.table(
+        {"subject": ["a"] * 10, "relation": ["r"] * 10, "object": ["b"] * 10, "time": [*times, "--6", "+-7"]}
+    )
+    with pytest.raises(DataError, match=r"2 of 10 rows cannot be used:\n.*row 9: time '--6' found"):
+        read_table(table)

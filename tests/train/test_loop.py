@@ -74,7 +74,7 @@ def test_training_asks_at_drawn_horizons(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append(horizons)
         return draw_windows(timeline, target, horizons, generator)
 
-    monkeypatch.setattr(loop, "draw_windows", kept)
+    monkeypatch.setattr("tangokg.train.material.draw_windows", kept)
     fit(make_dataset(1), make_config("tucker", horizons=4))
     assert set(asked) == {4}
 
@@ -322,7 +322,7 @@ def test_steps_of_some_questions_ask_every_edge_once_an_epoch(monkeypatch: pytes
         seen.append(rows)
         return queries_of(train, rows)
 
-    monkeypatch.setattr(loop, "queries_of", heard)
+    monkeypatch.setattr("tangokg.train.material.queries_of", heard)
     _, progress = fit(dataset, make_config(epochs=1, batch_queries=7))
     assert [len(rows) for rows in seen[:-1]] == [7] * (len(seen) - 1)
     assert sorted(torch.cat(seen).tolist()) == material.edges.tolist()

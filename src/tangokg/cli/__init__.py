@@ -28,10 +28,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _without_passwords(words: list[str]) -> list[str]:
+    """The words without the passwords in addresses of databases: nothing that prints or keeps them has any."""
+    if not any("://" in word for word in words):
+        return words
+    from tangokg.quads.addresses import without_passwords
+
+    clean = without_passwords(words)
+    if sys.argv[1:] == words:
+        sys.argv[1:] = clean  # trackers write it down
+    return clean
+
+
 def _main(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # for names that the terminal's encoding does not have
+    try:
+        words = _without_passwords(words)
+    except TangoError as error:
+        return Output().fail(str(error), 2)
     output = Output(words)
     try:
         with warnings_as_notes(output):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,8 +52,11 @@ def forecast(
         bool, typer.Option("--why", help="Show the earlier facts that raised the first three answers.")
     ] = False,
     observe: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Facts to add before answering, new names included. Can be repeated."),
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Facts to add before answering, new names included: a file, or rows of a database. Can be repeated.",
+        ),
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the facts of --observe with the run, for later questions.")
@@ -63,10 +66,16 @@ def forecast(
     date_format: DateFormat = None,
     all_relation: OneRelation = None,
     queries: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A table of questions: subject, relation, object, time.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="A table of questions, or one of a database: subject, relation, object, time."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the answers to --queries go: .csv, .tsv or .parquet.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Where the answers to --queries go: .csv, .tsv, .parquet, or a table of a database."
+        ),
     ] = None,
     skip_bad: SkipBad = False,
     device: Device = None,
@@ -106,7 +115,7 @@ def forecast(
         _show(output, answer)
 
 
-def _check(subject: str | None, at: str | None, by: str | None, queries: Path | None, out: Path | None) -> None:
+def _check(subject: str | None, at: str | None, by: str | None, queries: str | None, out: str | None) -> None:
     """An error, before the run is loaded, if options do not go together."""
     if queries is not None and subject is not None:
         raise DataError(f"give a question ({subject!r} ...) or --queries {queries}, not both.")
@@ -115,19 +124,22 @@ def _check(subject: str | None, at: str | None, by: str | None, queries: Path | 
     if out is not None and queries is None:
         raise DataError("--out goes with --queries; a single answer is printed (--json for programs).")
     if out is not None:
-        from tangokg.forecast.writing import check_answers_file
+        from tangokg.forecast.writing import check_answers_place
 
-        check_answers_file(out)
+        check_answers_place(out)
 
 
-def _columns_of(observe: list[Path], queries: Path | None, given: dict[str, str]) -> dict[Path, dict[str, str]]:
+def _columns_of(observe: list[str], queries: str | None, given: dict[str, str]) -> dict[str, dict[str, str]]:
     """--column for each file; if there are facts and questions, each takes those that it has."""
     files = [*observe, *([queries] if queries else [])]
     if not (given and observe and queries):
         return dict.fromkeys(files, given)
     from tangokg.quads.tables import open_table
 
-    headings = {path: open_table(path, given.values()).table.column_names for path in files}
+    headings = {}
+    for path in files:
+        with closing(open_table(path, given.values())) as opened:
+            headings[path] = opened.table.column_names
     known = {name for names in headings.values() for name in names}
     for name in given.values():
         if name not in known:
@@ -144,9 +156,11 @@ def _keeping(run: Path) -> AbstractContextManager[None]:
     return owning(run, WAIT)
 
 
-def _observe(output: Output, forecaster: Forecaster, path: Path, reading: dict[str, Any], keep: bool) -> None:
+def _observe(output: Output, forecaster: Forecaster, path: str, reading: dict[str, Any], keep: bool) -> None:
     """Add the facts of a file, and say what is new in it."""
-    if not path.is_file():
+    from tangokg.quads.addresses import is_address
+
+    if not (is_address(path) or Path(path).is_file()):
         raise DataError(f"{path}: no such file: --observe takes a table of dated facts.")
     before = forecaster.facts.vocab
     added = forecaster.observe(path, **reading)
@@ -170,7 +184,7 @@ def _note_untrained(output: Output, forecaster: Forecaster) -> None:
         output.say(f"  note: training never saw {shown}: forecasts with a new relation are little more than guesses")
 
 
-def _keep(output: Output, run: Path, forecaster: Forecaster, observed: list[Path]) -> None:
+def _keep(output: Output, run: Path, forecaster: Forecaster, observed: list[str]) -> None:
     """Write what was observed into the run folder; its weights and figures stay."""
     from tangokg.train import RunFolder
 
@@ -218,13 +232,13 @@ def answers_table(answer: Forecast, happened: frozenset[str] | None = None) -> A
     return make_table(title, columns, rows, left=7)
 
 
-def _write(output: Output, answers: Any, out: Path | None, as_json: bool) -> None:
-    """A table of answers: to a file, all of it or nothing, or to standard output."""
+def _write(output: Output, answers: Any, out: str | None, as_json: bool) -> None:
+    """A table of answers: to a file or database, all of it or nothing, or to standard output."""
     from tangokg.forecast.writing import to_csv, write_answers
 
     if out is not None:
-        write_answers(answers, out)
-        output.say(f"{counted(len(answers), 'answer')} {'is' if len(answers) == 1 else 'are'} in {out}.")
+        place = write_answers(answers, out)
+        output.say(f"{counted(len(answers), 'answer')} {'is' if len(answers) == 1 else 'are'} in {place}.")
     if as_json:  # reasons are texts in a table, and data in JSON
         rows = answers.to_pylist()
         output.json([row | ({"reasons": json.loads(row["reasons"])} if row.get("reasons") else {}) for row in rows])

@@ -17,7 +17,10 @@ from tangokg.errors import ConfigError
 if TYPE_CHECKING:
     from tangokg.quads import Dataset
 
-ABOUT_DATA = "A table (CSV, TSV, JSON lines, Parquet), a benchmark folder, a known set, or 'world', the built-in one."
+ABOUT_DATA = (
+    "A table (CSV, TSV, JSON lines, Parquet), the address of a database, a benchmark folder, a known set, or 'world', "
+    "the built-in one."
+)
 ABOUT_MODEL = (
     "tango (the default), history, tango-tucker, tango-distmult, tango-authors; baselines: distmult, tucker, compgcn, "
     "ttranse, ta-distmult, cygnet, de-simple, tntcomplex, renet; counters: recurrency, copy-last, frequency or "

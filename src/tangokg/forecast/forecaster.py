@@ -18,6 +18,7 @@ from tangokg.forecast.answering import Answering
 from tangokg.forecast.answers import Forecast
 from tangokg.forecast.calibrating import ask_recent, calibrate
 from tangokg.forecast.chances import FILE, Chances, fit_chances, save_chances
+from tangokg.forecast.exporting import export_states
 from tangokg.forecast.horizon import measured_times, warn_far, warn_gaps, warn_trained
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question, When, make_question
@@ -28,11 +29,13 @@ from tangokg.history.index import build_index
 from tangokg.models import Model
 from tangokg.quads import read_events
 from tangokg.quads.adapt import adapt
+from tangokg.quads.addresses import is_address
 from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate
 from tangokg.rank import SINGLE_STEP, Metrics, Protocol, evaluate
 from tangokg.rank.calibration import Calibration
+from tangokg.rank.protocols import restricted
 from tangokg.snapshots.timeline import Timeline, build_timeline
-from tangokg.snapshots.windows import Queries, queries_at
+from tangokg.snapshots.windows import queries_at
 from tangokg.train import Progress, RunConfig, RunFolder
 from tangokg.train.devices import device_of
 from tangokg.train.exposure import Exposure, everything
@@ -193,7 +196,7 @@ class Forecaster:
         return len(rows)
 
     def _read(self, events: Any, options: dict[str, Any]) -> Quadruples:
-        is_table = not isinstance(events, str | Path) or Path(events).is_file()
+        is_table = not isinstance(events, str | Path) or is_address(events) or Path(events).is_file()
         clock = self._dataset.clock
         if is_table and clock.origin is not None:
             options = {"unit": clock.unit, "timezone": clock.timezone, **options}
@@ -238,8 +241,7 @@ class Forecaster:
         new, timeline = self._to_measure(facts)
         warn_trained(self.dataset, new)
         asked = build_timeline(new).to(self._device)
-        own = queries_at(asked, torch.arange(len(asked), device=self._device))
-        only = replace(protocol, keep=lambda queries: protocol.keep(queries) & _among(queries, own))
+        only = restricted(queries_at(asked, torch.arange(len(asked), device=self._device)), protocol)
         metrics = evaluate(self.model, timeline, torch.searchsorted(timeline.t, asked.t), only, **options)
         return replace(metrics, relations=new.vocab.relations, not_comparable=self.exposure.seen)
 
@@ -293,16 +295,8 @@ class Forecaster:
 
         return push(self, name, private, facts, license, revision)
 
+    export_states = checked(export_states)
+
     @property
     def _device(self) -> torch.device:
         return device_of(self.model)
-
-
-def _among(queries: Queries, own: Queries) -> Tensor:
-    """(B,) bool: which of the distinct ``queries`` stand in ``own``, a subset of them."""
-    if len(queries) == len(own):
-        return torch.ones_like(queries.s, dtype=torch.bool)
-    rows = torch.cat([torch.stack([q.window, q.s, q.r, q.answer], dim=1) for q in (queries, own)])
-    _, of, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
-    both: Tensor = count.index_select(0, of[: len(queries)]) == 2
-    return both

@@ -36,6 +36,14 @@ def best_shares(model: Model, history: Timeline | Known, pair: Tensor, known: Te
     return Best(o, share)
 
 
+def all_shares(model: Model, known: Known, pair: Tensor, t: Tensor) -> Tensor:
+    """(M, N) float64: the shares of all entities for each pair s * 2R + r at the step ``t``, from all before it."""
+    shares = torch.zeros(len(pair), known.num_entities, dtype=torch.float64)
+    for rows, p in _shares(model, known, pair, known.windows(t).known.cpu(), t):
+        shares[rows] = p.cpu().double()
+    return shares
+
+
 def shares_of(model: Model, history: Timeline | Known, pair: Tensor, o: Tensor, known: Tensor, t: Tensor) -> Tensor:
     """(M,) the share of object ``o`` for each pair."""
     shares = torch.zeros(len(pair), dtype=torch.float64)

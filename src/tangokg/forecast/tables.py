@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -29,8 +29,9 @@ def open_questions(source: Any, columns: Mapping[str, str] | None = None, date_f
     They are recognised as in :func:`tangokg.read_events`, or named by ``columns``; ``date_format`` is how times are
     written, a pattern such as "%d.%m.%Y".
     """
-    opened = open_table(source, (columns or {}).values())
-    chosen = find_some_columns(opened.table.column_names, columns, COLUMNS, opened.place)
+    with closing(open_table(source, (columns or {}).values())) as unread:
+        chosen = find_some_columns(unread.table.column_names, columns, COLUMNS, unread.place)
+        opened = unread.read(chosen.values())
     table = opened.table.select(list(chosen.values())).rename_columns(list(chosen))
     if date_format and "time" in chosen:
         times = [_iso(cell, date_format) for cell in table.column("time").to_pylist()]

@@ -1,4 +1,4 @@
-"""Tables of answers as files: CSV, TSV and Parquet."""
+"""Tables of answers as files, CSV, TSV and Parquet, or as tables of a database."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from tangokg.errors import DataError
+from tangokg.quads.addresses import is_address
 from tangokg.train.checkpoint import write_atomically
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
@@ -17,15 +18,29 @@ FORMULA = re.compile(r"[=+\-@\t\r]")
 NUMBER = re.compile(r"[+-]?\d[\d.,]*")  # a time such as -44 is not a formula
 
 
-def check_answers_file(path: Path) -> None:
-    """An error if answers cannot be written to a file of this name."""
-    if path.suffix.casefold() not in SUFFIXES:
-        raise DataError(f"{path}: cannot tell the format from {path.suffix!r}; expected one of {', '.join(SUFFIXES)}.")
+def check_answers_place(place: str | Path) -> None:
+    """An error if answers cannot be written to a file of this name, or to this table of a database."""
+    if is_address(place):
+        from tangokg.quads.sql import check_sink
+
+        check_sink(str(place))
+    elif Path(place).suffix.casefold() not in SUFFIXES:
+        raise DataError(
+            f"{place}: cannot tell the format from {Path(place).suffix!r}; expected one of {', '.join(SUFFIXES)}, or a "
+            f"table of a database, such as sqlite:///answers.db?table=answers."
+        )
 
 
-def write_answers(answers: pa.Table, path: Path) -> None:
-    """Write the table of :meth:`Forecaster.forecast_table` to a file, all of it or nothing."""
-    check_answers_file(path)
+def write_answers(answers: pa.Table, place: str | Path) -> str:
+    """Write the table of :meth:`Forecaster.forecast_table`, all of it or nothing; returns where it is, in words."""
+    if is_address(place):
+        from tangokg.quads.sql import check_sink, write_table
+
+        address = check_sink(str(place))
+        write_table(answers, address)
+        return f"the table {address.table} of {address}"
+    check_answers_place(place)
+    path = Path(place)
     if path.suffix.casefold() == ".parquet":
         sink = pa.BufferOutputStream()
         pa.parquet.write_table(answers, sink)
@@ -33,6 +48,7 @@ def write_answers(answers: pa.Table, path: Path) -> None:
     else:
         content = to_csv(answers, "\t" if path.suffix.casefold() == ".tsv" else ",")
     write_atomically(path, content)
+    return str(path)
 
 
 def to_csv(answers: pa.Table, delimiter: str = ",") -> bytes:

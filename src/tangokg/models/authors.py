@@ -170,6 +170,9 @@ class TangoAuthors(Model):
         ]
         return torch.cat(scores) if scores else h.new_empty(0, n)
 
+    def states(self, encoded: AllStates) -> Tensor:
+        return encoded.states[0, : encoded.timeline.num_entities]
+
     def travelled(self, encoded: AllStates) -> Tensor:
         rows = encoded.timeline.derive(touched_rows, min(self.settings.history, len(encoded.timeline)))
         borders, distance = rows.offset.tolist(), []

@@ -121,6 +121,9 @@ class CyGNet(Model):
     def sight(self) -> Sight:
         return Sight()
 
+    def states(self, encoded: Encoded) -> Tensor:
+        return encoded.entities
+
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         modes, of = self._modes(encoded, queries)
         return torch.logaddexp(*(value - total for value, total in modes)).index_select(0, of)  # (B, N)

@@ -142,6 +142,9 @@ class DESimplE(Model):
         x = (self._calendar(windows.t) - self.first.double()) * self.scale.double()
         return Diachronic(Rows(*tables), grow_by_mean(self.relations, timeline.num_relations), x.to(self.static.dtype))
 
+    def states(self, encoded: Diachronic) -> Tensor:
+        return encoded.rows.features(encoded.x[0]).flatten(1)  # (N, 2D)
+
     def score(self, encoded: Diachronic, queries: Queries) -> Tensor:
         subject = encoded.rows.pick(queries.s).features(encoded.x.index_select(0, queries.window))  # (B, 2, D)
         return self._scores_of_all(encoded, self._ask(encoded, subject, queries, None), queries)

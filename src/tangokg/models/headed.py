@@ -73,6 +73,9 @@ class Headed(Model):
         heads = self.heads(Asked(partners, no_states, float(self.gap), generator))
         return mix(shares.log(), heads)
 
+    def states(self, encoded: Encoded) -> Tensor | None:
+        return self.beside.states(encoded.own)
+
     def terms(self, encoded: Encoded, queries: Queries) -> Terms | None:
         return self.heads.terms(
             find_partners(encoded.timeline, encoded.windows, queries, float(self.gap)), float(self.gap)

@@ -88,6 +88,10 @@ class Model(nn.Module, ABC):
         """Give back what only training needs; called when training ends."""
         self.cuda_graphs = False
 
+    def states(self, encoded: Any) -> Tensor | None:
+        """The vector (N, D) of each entity at the target time of the first window; None: the model has none."""
+        return None
+
     def travelled(self, encoded: Any) -> Tensor:
         """(M,) how far each touched state has come in its window, relative to its first; none without states."""
         return torch.empty(0)

@@ -135,6 +135,9 @@ class ReNet(Model):
         snapshot, length = last_snapshots(known, self.settings.history)  # (W, k), (W,)
         return run_gru(self.encoder_of_whole, dropout(pooled[snapshot], self.settings.dropout, generator), length)
 
+    def states(self, encoded: Encoded) -> Tensor:
+        return encoded.entities
+
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         n, labels = len(encoded.entities), len(encoded.relations)
         key = (queries.window * n + queries.s) * labels + queries.r

@@ -172,6 +172,9 @@ class Static(Model):
     def encode(self, timeline: Timeline, windows: Windows) -> Tables:
         return self.tables(None).grown(timeline.num_entities, timeline.num_relations)
 
+    def states(self, encoded: Tables) -> Tensor:
+        return encoded.h
+
     def score(self, encoded: Tables, queries: Queries) -> Tensor:
         return self._scores(encoded, queries, None)
 

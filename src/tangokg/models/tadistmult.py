@@ -138,6 +138,9 @@ class TADistMult(Model):
         entities = grow_rows(self.entities, timeline.num_entities)
         return Dated(entities, grow_by_mean(self.relations, timeline.num_relations), tokens)
 
+    def states(self, encoded: Dated) -> Tensor:
+        return encoded.entities
+
     def score(self, encoded: Dated, queries: Queries) -> Tensor:
         subject = encoded.entities.index_select(0, queries.s)
         return (subject * self._relations(encoded, queries)) @ encoded.entities.T  # (B, N)

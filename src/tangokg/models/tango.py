@@ -265,6 +265,10 @@ class Tango(Model):
         query, states = self._ask(encoded, queries, generator)
         return states.cross_entropy(query, queries, self.score_bytes)
 
+    def states(self, encoded: Encoded) -> Tensor:
+        everyone = torch.arange(len(encoded.states.base), device=encoded.states.base.device)
+        return encoded.states.take(torch.zeros_like(everyone), everyone)[0]
+
     def travelled(self, encoded: Encoded) -> Tensor:
         moved = torch.zeros_like(encoded.states.block.entity, dtype=torch.bool)  # (M,) further rows may stand there
         for interval in encoded.states.block.intervals:

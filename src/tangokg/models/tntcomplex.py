@@ -98,6 +98,9 @@ class TNTComplEx(Model):
         other = mean if self.settings.recent else torch.zeros_like(own)
         return torch.where((times.index_select(0, end - 1) == t)[:, None], own, other)
 
+    def states(self, encoded: Factors) -> Tensor:
+        return encoded.entities
+
     def score(self, encoded: Factors, queries: Queries) -> Tensor:
         subject = encoded.entities.index_select(0, queries.s)  # (B, 2D)
         turned, still = self._relation(encoded, queries)

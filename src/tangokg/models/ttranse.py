@@ -92,6 +92,9 @@ class TTransE(Model):
             vectors = vectors * (known.index_select(0, row) == t)[:, None]
         return vectors
 
+    def states(self, encoded: Vectors) -> Tensor:
+        return encoded.entities
+
     def score(self, encoded: Vectors, queries: Queries) -> Tensor:
         places = self._places(encoded, queries)
         return -(in_pieces if places.is_cuda else cdist)(places, encoded.entities, self.settings.norm)  # (B, N)

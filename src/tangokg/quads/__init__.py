@@ -8,6 +8,7 @@ from tangokg.quads.registry import KNOWN, KnownSet, cache_folder, data_folders, 
 from tangokg.quads.search import find_names
 from tangokg.quads.sources import find, read_events
 from tangokg.quads.splits import split, split_at, thin, thin_dataset
+from tangokg.quads.sql import write_table
 from tangokg.quads.tables import read_table
 from tangokg.quads.values import Dataset, Quadruples, concatenate
 from tangokg.quads.vocabulary import Vocabulary
@@ -37,4 +38,5 @@ __all__ = [
     "thin",
     "thin_dataset",
     "write_folder",
+    "write_table",
 ]

@@ -227,7 +227,7 @@ def _stated(column: pa.ChunkedArray) -> str | None:
 
 
 def _is_int64(text: str) -> bool:
-    return text.lstrip("+-").isdecimal() and len(text) < 30 and -(2**63) <= int(text) < 2**63
+    return text[text[:1] in ("+", "-") :].isdecimal() and len(text) < 30 and -(2**63) <= int(text) < 2**63
 
 
 def _moment_or_none(text: str) -> datetime | None:

@@ -21,9 +21,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tangokg.errors import DataError
+from tangokg.quads.addresses import Address, is_address
 from tangokg.quads.badrows import Bools
 from tangokg.quads.headers import has_header
 from tangokg.quads.jsonlines import is_json_lines, read_json_lines
+from tangokg.quads.streams import Stream
 
 KNOWN_FORMATS = {b"%PDF": "a PDF", b"PK\x03\x04": "a zip archive or an Excel workbook", b"\x89PNG": "an image"}
 DELIMITERS = ",\t;|"
@@ -42,6 +44,16 @@ class Source:
     rows: NDArray[np.int64] | None = None  # which rows of the file these are, where some were left out
     bad: tuple[str, ...] = ()  # where and why a line is no row at all
     where: Callable[[int], str] | None = None  # where a row stands, for facts of several files
+    stream: Stream | None = None  # the rows, where they have not been read yet: the table has the headings alone
+
+    def read(self, columns: Collection[str]) -> Source:
+        """With all rows; of a stream only these columns are kept."""
+        return self if self.stream is None else replace(self, table=self.stream.collect(columns), stream=None)
+
+    def close(self) -> None:
+        """Give back the connection of rows that are not read after all."""
+        if self.stream is not None:
+            self.stream.end.close()
 
     def locate(self, row: int) -> str:
         """``events.csv:7`` for a line of a text file, ``events.parquet: row 6`` else."""
@@ -67,6 +79,10 @@ def open_table(source: Any, named: Collection[str] = ()) -> Source:
     """The rows of a file (a path) or of a table object; a first line with one of the ``named`` columns is a header."""
     if isinstance(source, Source):
         return source
+    if isinstance(source, Address) or is_address(source):
+        from tangokg.quads.sql import open_database
+
+        return open_database(source)
     return _open_file(Path(source), named) if isinstance(source, str | Path) else _open_object(source)
 
 
@@ -77,11 +93,16 @@ def _open_object(source: Any) -> Source:
             f"table object with the Arrow stream interface (pandas, polars, DuckDB, pyarrow)."
         )
     try:
-        return Source(pa.table(source), "table")
+        if not hasattr(source, "__arrow_c_stream__"):
+            return Source(pa.table(source), "table")
+        stream = Stream(pa.RecordBatchReader.from_stream(source), _not_of_one_type)
+        return Source(stream.heading, "table", stream=stream)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(
-            f"table: a column has no single type ({error}); expected text, whole numbers or dates."
-        ) from None
+        raise _not_of_one_type(error) from None
+
+
+def _not_of_one_type(error: Exception) -> DataError:
+    return DataError(f"table: a column has no single type ({error}); expected text, whole numbers or dates.")
 
 
 def find_file(folder: Path, name: str) -> Path | None:

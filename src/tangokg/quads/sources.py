@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from tangokg.errors import DataError, UnknownName, checked, nearest, offer
+from tangokg.quads.addresses import Address
 from tangokg.quads.importers import read_format
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.registry import KNOWN, KnownSet, data_folders, is_set, known_set, read_any_folder, read_known
 from tangokg.quads.splits import split, split_at
+from tangokg.quads.sql import as_database
 from tangokg.quads.tables import read_table
 from tangokg.quads.values import Dataset, Quadruples
 from tangokg.quads.world import make_world
@@ -43,6 +45,7 @@ def find(
         raise DataError("--valid-from and --test-from go together: give both dates, or shares.")
     if valid_from is not None and by_share:
         raise DataError("parts are cut by shares or by dates: give --train-share or --valid-from, not both.")
+    source = as_database(source)
     whole = _read(source, format, language, overlap, keywords)
     facts = whole if isinstance(whole, Quadruples) else whole.facts
     name = _name(source, format) if isinstance(whole, Quadruples) else whole.name
@@ -69,6 +72,7 @@ def read_events(
     overlap: str | None = None,
     format: str | None = None,
     language: str | None = None,
+    query: str | None = None,
 ) -> Quadruples:
     """All dated facts of a table (a path or an object with the Arrow stream interface), a folder or a named set.
 
@@ -78,8 +82,11 @@ def read_events(
     What reading found and decided stands in ``notes`` of the result. "world" is the built-in world.
 
     ``format`` (icews, polecat, gdelt, acled, ucdp, wikidata, tgb) reads files as they are published, packed or not: a
-    path, a pattern such as "data/*.zip", or a list. ``language`` takes the labels of Wikidata instead of its ids.
+    path, a pattern such as "data/*.zip", or a list. ``language`` takes the labels of Wikidata instead of its ids. The
+    address of a database ("postgresql://...", "sqlite:///...", "duckdb:///...") names a table or a query; a query may
+    also be given as ``query``.
     """
+    source = as_database(source, query)
     keywords = TableKeywords(
         columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
     )
@@ -94,6 +101,10 @@ def _read(
     if format is not None:
         if overlap is not None:
             raise DataError(f"--overlap is for the parts of a benchmark folder, and --format {format} reads files.")
+        if isinstance(source, Address):
+            raise DataError(
+                f"{source}: --format {format} reads files, and this is a database: --column ROLE=NAME names columns."
+            )
         return read_format(source, format, language=language, **keywords)
     if language is not None:
         raise DataError("--language is for the labels of Wikidata: it needs --format wikidata.")
@@ -102,8 +113,10 @@ def _read(
     return _find_set(source, overlap, keywords)
 
 
-def _name(source: str | Path | Sequence[str | Path], format: str | None) -> str:
-    """Of a set of files: that of the file where it is one."""
+def _name(source: str | Path | Sequence[str | Path] | Address, format: str | None) -> str:
+    """Of a set of files: that of the file where it is one; of a database that of the table."""
+    if isinstance(source, Address):
+        return source.name
     return Path(source).stem if isinstance(source, str | Path) and os.path.isfile(source) else format or "events"
 
 

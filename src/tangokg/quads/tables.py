@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -10,6 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tangokg.errors import DataError
+from tangokg.quads.addresses import is_address
 from tangokg.quads.badrows import Bools, Problem, first_reports, good_rows, in_line_order, omission, refusal
 from tangokg.quads.cells import Style
 from tangokg.quads.clock import Clock
@@ -55,8 +57,9 @@ def read_table(source: Any, **keywords: Unpack[TableKeywords]) -> Quadruples:
     start and end) to column names where these do not speak for themselves; ``unit`` is what one step of time is.
     """
     options = TableOptions(**keywords)
-    opened = open_table(source, (options.columns or {}).values())
-    chosen, notes = _choose(opened, options)
+    with closing(open_table(source, (options.columns or {}).values())) as unread:
+        chosen, notes = _choose(unread, options)
+        opened = unread.read(chosen.values())
     total = len(opened.table) + len(opened.bad)
     if total == 0:
         raise DataError(f"{opened.place}: the table holds column names but no facts; expected at least one row.")
@@ -73,7 +76,7 @@ def read_table(source: Any, **keywords: Unpack[TableKeywords]) -> Quadruples:
         notes += (omission(reports, count, total),)
         opened = opened.keep(good)
         named, times = _read_names(opened, chosen), _read_times(opened, chosen, options)
-    files = file_sums(Path(source)) if isinstance(source, str | Path) else {}
+    files = file_sums(Path(source)) if isinstance(source, str | Path) and not is_address(source) else {}
     return replace(_facts(opened, named, times, notes, options), files=files)
 
 

@@ -75,6 +75,20 @@ def inductive(seen: Tensor, base: Protocol = SINGLE_STEP) -> Protocol:
     return replace(base, keep=keep)
 
 
+def restricted(own: Queries, base: Protocol = SINGLE_STEP) -> Protocol:
+    """Those queries of ``base`` that are among the distinct ``own``, a subset of what can be asked."""
+
+    def keep(queries: Queries) -> Tensor:
+        if len(queries) == len(own):
+            return base.keep(queries)
+        rows = torch.cat([torch.stack([q.window, q.s, q.r, q.answer], dim=1) for q in (queries, own)])
+        _, of, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
+        both: Tensor = count.index_select(0, of[: len(queries)]) == 2
+        return base.keep(queries) & both
+
+    return replace(base, keep=keep)
+
+
 PROTOCOLS: dict[str, Callable[..., Protocol]] = {
     "single-step": single_step,
     "horizon": horizon,

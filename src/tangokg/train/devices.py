@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tangokg.errors import TrainingError
+from tangokg.models import Model
 from tangokg.train.settings import DEVICES, TrainSettings
 
 
@@ -61,3 +62,14 @@ def name_of(device: torch.device) -> str:
     lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     return f"{model or platform.machine()}, {cores} core{'' if cores == 1 else 's'}"
+
+
+class Loss(nn.Module):
+    """The module that Fabric wraps. It takes a function, because Fabric would cast or refuse the frozen data."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, loss_of: Callable[[Model], Tensor]) -> Tensor:
+        return loss_of(self.model)

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tangokg.errors import RunError, TrainingError
 from tangokg.models import Model
 from tangokg.quads.values import Dataset
 from tangokg.rank import Exam, examine
-from tangokg.snapshots.windows import draw_windows, queries_at, queries_of
 from tangokg.train.checkpoint import Progress, check_place, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
-from tangokg.train.devices import make_fabric, product_precision
+from tangokg.train.devices import Loss, make_fabric, product_precision
 from tangokg.train.finite import check_finite, diverged
 from tangokg.train.material import Material, can_learn, first_model, resolve
 from tangokg.train.memory import give_memory_back
@@ -84,17 +83,6 @@ def _run(session: Session, stop: Stop) -> None:
             raise Interrupted(number, kept, session.finish(), session.progress)
 
 
-class _Loss(nn.Module):
-    """The module that Fabric wraps. It takes a function, because Fabric would cast or refuse the frozen data."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, loss_of: Callable[[Model], Tensor]) -> Tensor:
-        return loss_of(self.model)
-
-
 class Session:
     """One call of :func:`fit`: the parts that a step needs, and the progress."""
 
@@ -125,7 +113,7 @@ class Session:
         self.parameters = list(model.parameters())
         self.norms = share_batch_norms(model, group)
         model.cuda_graphs, model.score_bytes = self.settings.cuda_graphs, int(self.settings.score_memory * 2**30)
-        self.loss, self.optimizer = fabric.setup(_Loss(model), optimizer)
+        self.loss, self.optimizer = fabric.setup(Loss(model), optimizer)
         self.generators = {
             "order": torch.Generator().manual_seed(config.seed),
             "masks": torch.Generator(fabric.device).manual_seed(config.seed),
@@ -186,11 +174,8 @@ class Session:
 
     def _agree(self, stop: Stop) -> str:
         """What ``stop`` says, in one process or another: all of them end at the same step."""
-        said = stop(self.progress)
-        if self.group.size == 1:
-            return said
-        reasons = ["", *(reason for reason in ENDINGS if reason != STOPPED), STOPPED]
-        return reasons[self.group.largest(reasons.index(said))]
+        said, reasons = stop(self.progress), ("", *ENDINGS)
+        return said if self.group.size == 1 else reasons[self.group.largest(reasons.index(said))]
 
     def done(self) -> str:
         """Which limit of the settings is reached, if any."""
@@ -235,14 +220,7 @@ class Session:
         """One step over some target snapshots, or over some edges of all of them; each process takes its share."""
         train, group, rows = self.material.train, self.group, len(some)
         share = group.share(rows)
-        if self.settings.batch_queries:
-            count = len(some)
-            windows, queries = queries_of(train, some[share])
-        else:
-            count = int(train.num_edges[some.numpy()].sum())
-            windows = draw_windows(train, some, self.settings.horizons, self.generators["order"])
-            windows, some = (windows, some) if group.size == 1 else (windows.select(share), some[share])
-            queries = queries_at(train, some)
+        windows, queries, count = self.material.draw(some, share, self.settings, self.generators["order"])
         if group.rank:  # the first process draws on, the others anew at each step: only its state is kept
             place = (self.seed, group.rank, self.progress.epoch, self.progress.position)
             self.generators["masks"].manual_seed(hash(place) % 2**63)

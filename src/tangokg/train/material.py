@@ -15,10 +15,10 @@ from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.quads.values import Dataset
 from tangokg.rank import Exam, Protocol, prepare
 from tangokg.snapshots.timeline import Timeline, build_timeline
-from tangokg.snapshots.windows import windows_ahead
+from tangokg.snapshots.windows import Queries, Windows, draw_windows, queries_at, queries_of, windows_ahead
 from tangokg.train.devices import choose_device
 from tangokg.train.memory import check_memory
-from tangokg.train.settings import RunConfig, by_rule
+from tangokg.train.settings import RunConfig, TrainSettings, by_rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,18 @@ class Material:
         """The edges of these snapshots, by their rows in the timeline."""
         ends = np.concatenate([[0], np.cumsum(self.train.num_edges)])
         return torch.arange(int(ends[max(self.first, 1)]), int(ends[-1]))
+
+    def draw(
+        self, some: Tensor, share: slice, settings: TrainSettings, generator: torch.Generator
+    ) -> tuple[Windows, Queries, int]:
+        """A step over target snapshots or edges: ``share`` of its windows and queries, and the number of all of them."""
+        if settings.batch_queries:
+            return *queries_of(self.train, some[share]), len(some)
+        windows = draw_windows(self.train, some, settings.horizons, generator)
+        count = int(self.train.num_edges[some.numpy()].sum())
+        if share == slice(None):
+            return windows, queries_at(self.train, some), count
+        return windows.select(share), queries_at(self.train, some[share]), count
 
 
 def resolve(config: RunConfig, dataset: Dataset) -> RunConfig:
