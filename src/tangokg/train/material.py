@@ -69,7 +69,7 @@ class Material:
     def draw(
         self, some: Tensor, share: slice, settings: TrainSettings, generator: torch.Generator
     ) -> tuple[Windows, Queries, int]:
-        """A step over target snapshots or edges: ``share`` of its windows and queries, and the number of all of them."""
+        """A step over target snapshots or edges: ``share`` of its windows and queries, and how many all have."""
         if settings.batch_queries:
             return *queries_of(self.train, some[share]), len(some)
         windows = draw_windows(self.train, some, settings.horizons, generator)
