@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,11 @@ from processes_run import CASES, config_of, start, train_case
 from tangokg.errors import TrainingError
 from tangokg.models import MODELS
 from tangokg.snapshots.windows import queries_at, windows_at
+from tangokg.train.devices import make_fabric
 from tangokg.train.loop import fit
 from tangokg.train.material import build_model
 from tangokg.train.processes import LOST, Group
+from tangokg.train.settings import TrainSettings
 
 
 def _draws(case: str) -> bool:
@@ -92,3 +96,16 @@ def test_every_row_is_taken_once_and_the_weights_add_up(size: int) -> None:
         for own, weight in zip(rows, weights, strict=True):
             total[own] += weight / len(own)
         torch.testing.assert_close(total, torch.full((count,), 1 / count, dtype=torch.float64))
+
+
+def test_a_process_has_one_device_under_slurm_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "srun").write_text("#!/bin/sh\n")
+    (tmp_path / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert make_fabric(TrainSettings(device="cpu")).world_size == 1
+        for name, value in (("NTASKS", "4"), ("PROCID", "1"), ("LOCALID", "1"), ("NODEID", "0"), ("JOB_NAME", "job")):
+            monkeypatch.setenv(f"SLURM_{name}", value)
+        fabric = make_fabric(TrainSettings(device="cpu"))
+    assert (fabric.world_size, fabric.global_rank) == (1, 0)

@@ -28,11 +28,16 @@ def choose_device(name: str) -> torch.device:
 
 
 def make_fabric(settings: TrainSettings) -> Any:
-    """Lightning Fabric on the device and with the precision of the settings; for tf32 see :func:`product_precision`."""
+    """Lightning Fabric on the device and with the precision of the settings; for tf32 see :func:`product_precision`.
+
+    Each process has one device, also under Slurm, which Fabric shall not look for: :mod:`tangokg.train.processes` does.
+    """
     from lightning.fabric import Fabric
+    from lightning.fabric.plugins.environments import LightningEnvironment
 
     precision: Any = "32-true" if settings.precision == "tf32" else settings.precision
-    return Fabric(accelerator=choose_device(settings.device).type, devices=1, precision=precision)
+    kind = choose_device(settings.device).type
+    return Fabric(accelerator=kind, devices=1, precision=precision, plugins=LightningEnvironment())
 
 
 @contextmanager
