@@ -33,7 +33,7 @@ def make_fabric(settings: TrainSettings) -> Any:
     Each process has one device, also under Slurm, which Fabric shall not look for: :mod:`tangokg.train.processes` does.
     """
     from lightning.fabric import Fabric
-    from lightning.fabric.plugins.environments import LightningEnvironment
+    from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 
     precision: Any = "32-true" if settings.precision == "tf32" else settings.precision
     kind = choose_device(settings.device).type
