@@ -69,6 +69,39 @@ def count_sparse_rivals(scores: SparseScores, answer: Tensor, left_out: Mapping[
     return _take_off(Rivals({"": greater}, {"": equal - 1}, damaged), true, answer, left_out, at)
 
 
+def count_listed_rivals(
+    scores: Tensor | SparseScores, answer: Tensor, left_out: Mapping[str, Pairs], among: Pairs
+) -> Rivals:
+    r"""The counts among the candidates C of each query alone, ``among`` (row, object) (docs/maths.md, row M62).
+
+    .. math:: g = |\{o \in C \setminus F : x_o > x_a\}|, \quad e = |\{o \in C \setminus F : o \neq a,\; x_o = x_a\}|
+
+    The answer need not be in C.
+    """
+    (row, o), zero, rows = among, torch.zeros_like(answer), torch.arange(len(answer), device=answer.device)
+    if isinstance(scores, SparseScores):
+        true, x, width = scores.at(rows, answer), scores.at(row, o), scores.num_entities  # (B,), (P,)
+    else:
+        true, x, width = scores[rows, answer], scores[row, o], scores.shape[1]
+    x_true = true.index_select(0, row)  # (P,)
+    above, same = x > x_true, (x == x_true) & (o != answer.index_select(0, row))
+    damaged = true.isnan() | (zero.index_add(0, row, x.isnan().long()) > 0)
+    greater, equal = {}, {}
+    for name, (left_row, left_o) in left_out.items():
+        counts = ~_is_among(row * width + o, left_row * width + left_o)  # (P,)
+        greater[name] = zero.index_add(0, row, (above & counts).long())
+        equal[name] = zero.index_add(0, row, (same & counts).long())
+    return Rivals(greater, equal, damaged)
+
+
+def _is_among(values: Tensor, some: Tensor) -> Tensor:
+    """Whether each value is among ``some``, without waiting for the device."""
+    if not len(some):
+        return torch.zeros_like(values, dtype=torch.bool)
+    some = some.sort().values
+    return some.index_select(0, torch.searchsorted(some, values).clamp(max=len(some) - 1)) == values
+
+
 def _count_shared(scores: SparseScores, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """How many shared scores are above ``true`` (B,), how many the same, and whether one is NaN: (B,) each."""
     values, number = torch.unique(torch.cat([scores.shared, true]), return_inverse=True)  # numbers in order of values
