@@ -19,7 +19,15 @@ from tangokg.rank.filters import FILTERS, TrueFacts, true_facts
 from tangokg.rank.listed import Listed
 from tangokg.rank.metrics import Metrics
 from tangokg.rank.protocols import SINGLE_STEP, Protocol
-from tangokg.rank.ranks import Rivals, count_listed_rivals, count_rivals, count_sparse_rivals, ranks_of
+from tangokg.rank.ranks import (
+    Rivals,
+    count_divided_rivals,
+    count_listed_rivals,
+    count_rivals,
+    count_sparse_rivals,
+    ranks_of,
+)
+from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -56,10 +64,14 @@ class Exam:
         vars(some)["sizes"] = sizes.tolist()  # known here: a model need not ask the device
         return some
 
-    def count(self, scores: Tensor | SparseScores, start: int, stop: int) -> Rivals:
+    def count(self, scores: Tensor | SparseScores, start: int, stop: int, shard: Shard = WHOLE) -> Rivals:
         """How the candidates of the queries ``start .. stop`` stand to their answers."""
         answer = self.queries.answer[start:stop]
         pairs = {name: some.pairs(start, stop) for name, some in self.left_out.items()}
+        if not shard.whole:
+            assert self.candidates is None, "training validates among all entities"
+            assert isinstance(scores, Tensor)
+            return count_divided_rivals(scores, answer, pairs, shard)
         if self.candidates is not None:
             among = self.candidates.pairs(start, stop)
             return count_listed_rivals(scores, answer, pairs, among)
@@ -148,7 +160,7 @@ def examine(
                 stop = min(start + rows, end)
                 chunk = exam.part(start, stop, of)
                 scores = model.score_sparsely(encoded, chunk) if model.sparse else model.score(encoded, chunk)
-                counted.append(exam.count(scores, start, stop))
+                counted.append(exam.count(scores, start, stop, model.shard))
                 if progress is not None:
                     progress(stop, len(exam))
     here = slice(int(exam.border[among.start]), int(exam.border[among.stop]))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tangokg.errors import TrainingError
 from tangokg.models.sparse import SparseScores
+from tangokg.shards import Shard
 
 CELLS = 2**20  # scores compared at once on a CPU, where the temporaries then stay in the cache
 
@@ -54,6 +55,26 @@ def count_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs]) 
     all_greater, all_equal, damaged = _count(scores, true)  # (B,) each
     at = {name: scores[pairs] for name, pairs in left_out.items()}
     return _take_off(Rivals({"": all_greater}, {"": all_equal}, damaged), true[:, 0], answer, left_out, at)
+
+
+def count_divided_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs], shard: Shard) -> Rivals:
+    """The counts where each process has the scores of its own entities: the sum over all of them (row M63)."""
+    scores, rows = scores.detach(), torch.arange(len(answer), device=answer.device)
+    true, (here, _) = shard.at(scores, rows, answer), shard.place(answer)  # (B,)
+    greater, equal, damaged = _count(scores, true[:, None])
+    counts = [damaged.long()]
+    for row, o in left_out.values():
+        (own, column), x_true = shard.place(o), true.index_select(0, row)  # (P,)
+        x, other = scores[row, column], o != answer.index_select(0, row)
+        counts.append(greater.index_add(0, row, ((x > x_true) & own).long(), alpha=-1))
+        counts.append((equal + ~here).index_add(0, row, ((x == x_true) & other & own).long(), alpha=-1))
+    damaged, *sums = shard.total(torch.stack(counts)).unbind()
+    names = tuple(left_out)
+    return Rivals(
+        dict(zip(names, sums[::2], strict=True)),
+        dict(zip(names, sums[1::2], strict=True)),
+        (damaged > 0) | true.isnan(),
+    )
 
 
 def count_sparse_rivals(scores: SparseScores, answer: Tensor, left_out: Mapping[str, Pairs]) -> Rivals:
