@@ -91,7 +91,7 @@ class Flagship(Tango):
         queries = partners.queries
         rows, states = encoded.candidates.take(queries.window, queries.s)
         if self.subject is not None:
-            rows = rows + self.subject(partners, rows, states.base, float(self.gap), generator)
+            rows = rows + self.subject(partners, rows, states.multiply, float(self.gap), generator)
         return self.decoder(rows, encoded.relations, queries.r, generator), states
 
     def answer(
@@ -113,7 +113,7 @@ class Flagship(Tango):
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         distinct, row = queries.distinct()
-        return mix(*self.branches(encoded, distinct, None)).index_select(0, row)
+        return mix(*self.branches(encoded, distinct, None), self.shard).index_select(0, row)
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
         encoded = self.encode(timeline, windows, generator)
@@ -147,13 +147,16 @@ class Flagship(Tango):
     ) -> Tensor:
         """The mean loss of answers, each to the question in its ``row``; ``true`` are all true ones."""
         scores, heads = self.answer(query, states, partners, generator)
-        loss = filtered_cross_entropy(mix(scores, heads), row, answer, true, self.settings.smoothing)
+        mixed = mix(scores, heads, self.shard)
+        loss = filtered_cross_entropy(mixed, row, answer, true, self.settings.smoothing, self.shard)
         if self.settings.auxiliary and heads:
-            loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, row, answer, true)
+            own = filtered_cross_entropy(scores, row, answer, true, shard=self.shard)
+            loss = loss + self.settings.auxiliary * own
         return loss
 
     def _costs(self, partners: Partners) -> Tensor:
         """(B,) bytes that each question holds for its gradient: scores of all entities, and rows of its partners."""
         met, width = partners.start.diff().index_select(0, partners.of), self.settings.width
         rows = PAIR_ROWS * met + BEST_ROWS * width  # (B,)
-        return self.entities.element_size() * (MATRICES * len(self.entities) + width * rows)
+        columns = self.shard.most or len(self.entities)
+        return self.entities.element_size() * (MATRICES * columns + width * rows)

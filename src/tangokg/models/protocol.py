@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tangokg.history.head import Terms
 from tangokg.models.sparse import SparseScores
+from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -49,6 +50,8 @@ class Model(nn.Module, ABC):
     divisible: ClassVar[bool] = True  # whether several processes may share the windows of a training step
     in_parts: ClassVar[bool] = False  # whether the loss is computed in parts where its scores are many
     cuda_graphs: bool = False  # whether a training step on a GPU may be replayed; set by the training loop
+    divided: ClassVar[tuple[str, ...]] = ()  # tables whose rows, one for each entity, processes can divide
+    shard: Shard = WHOLE  # the rows that this process has; set by the loop
     score_bytes: int = 0  # memory for the scores of a step and what leads to them; 0: no bound; set by the loop
 
     @abstractmethod

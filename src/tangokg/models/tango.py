@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from tangokg.decode import States, check_settings, make_decoder, make_decoding
-from tangokg.decode.states import TakeRows
+from tangokg.decode.states import take_rows
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
 from tangokg.fields.fast.captured import Captured, Captures
@@ -107,6 +107,7 @@ class Tango(Model):
         "prototype": "fresh",
     }
     in_parts = True
+    divided: ClassVar = ("entities",)
     _captures: Captures | None = None
     draw: Tensor  # () which window's graphs, where they are another's
     prior: Tensor
@@ -140,7 +141,7 @@ class Tango(Model):
     def settle(self, train: Timeline) -> None:
         """Derive what newcomers start from out of the trained embeddings."""
         with torch.no_grad():
-            prior, prototype = prototypes(train, self.entities, self.seen)
+            prior, prototype = prototypes(train, self.entities, self.seen, self.shard)
             self.prior.copy_(prior)
             self.prototype.copy_(prototype)
 
@@ -161,7 +162,7 @@ class Tango(Model):
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
-        elif self.cuda_graphs and self.entities.is_cuda:
+        elif self.cuda_graphs and self.entities.is_cuda and self.shard.whole:
             captured = self._captured(timeline, moving, relations, generator)
         if captured:
             block = captured.build(moving)
@@ -171,7 +172,7 @@ class Tango(Model):
             build = build_block if settings.transition_of == "start" else block_with_next_changes
             block = build(timeline, moving, settings.history, None if new is None else new.key)
         table = self._of_one_length(table) if settings.normalise else table
-        start, base = TakeRows.apply(table, block.entity)  # type: ignore[no-untyped-call]  # (M, D), (N, D)
+        start, base = take_rows(table, block.entity, self.shard)  # (M, D), (N, D)
         if new is not None:
             state = self._of_one_length(new.state) if settings.normalise else new.state
             start = start.index_copy(0, torch.searchsorted(block.key, new.key), state)
@@ -185,7 +186,7 @@ class Tango(Model):
                 z, factor = captured.move(start, relations, masks)
             else:
                 z, factor = self._move(start, block, relations, masks)
-        states = States(base, factor, z, block)
+        states = States(base, factor, z, block, self.shard)
         candidates = self._beside_start(states, start) if settings.static else states
         return Encoded(states, start, candidates, relations, timeline, windows)
 
@@ -250,11 +251,13 @@ class Tango(Model):
         """
         relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
         more = timeline.num_entities - len(self.seen)
+        assert self.shard.whole or not more, "tables are divided in training alone, which knows all names"
         seen = torch.cat([self.seen, self.seen.new_zeros(more)])
         table = torch.cat([self.entities, self.prior.expand(more, -1)])
         if self.settings.unseen == "own":
             return table, relations, None
-        return torch.where(seen[:, None], table, self.prior), relations, seen
+        trained = seen if self.shard.whole else seen[self.shard.rows]
+        return torch.where(trained[:, None], table, self.prior), relations, seen
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         query, states = self._ask(encoded, queries, None)
@@ -266,7 +269,7 @@ class Tango(Model):
         return states.cross_entropy(query, queries, self.score_bytes)
 
     def states(self, encoded: Encoded) -> Tensor:
-        everyone = torch.arange(len(encoded.states.base), device=encoded.states.base.device)
+        everyone = torch.arange(encoded.states.block.num_entities, device=encoded.states.base.device)
         return encoded.states.take(torch.zeros_like(everyone), everyone)[0]
 
     def travelled(self, encoded: Encoded) -> Tensor:

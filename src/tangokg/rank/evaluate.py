@@ -12,11 +12,22 @@ from torch import Tensor
 
 from tangokg.errors import DataError
 from tangokg.models.protocol import Model
+from tangokg.models.sparse import SparseScores
 from tangokg.quads.values import Ids
-from tangokg.rank.filters import FILTERS, LeftOut, TrueFacts, true_facts
+from tangokg.rank.candidates import Candidates, list_candidates
+from tangokg.rank.filters import FILTERS, TrueFacts, true_facts
+from tangokg.rank.listed import Listed
 from tangokg.rank.metrics import Metrics
 from tangokg.rank.protocols import SINGLE_STEP, Protocol
-from tangokg.rank.ranks import Rivals, count_rivals, count_sparse_rivals, ranks_of
+from tangokg.rank.ranks import (
+    Rivals,
+    count_divided_rivals,
+    count_listed_rivals,
+    count_rivals,
+    count_sparse_rivals,
+    ranks_of,
+)
+from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -39,7 +50,8 @@ class Exam:
     queries: Queries  # in the order of windows, then of relations
     t: Tensor  # (B,) time of each query
     border: Ids  # (W + 1,) on the host: the queries of all windows before
-    left_out: Mapping[str, LeftOut]
+    left_out: Mapping[str, Listed]
+    candidates: Listed | None = None  # those that alone are ranked; None: all entities
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -52,13 +64,33 @@ class Exam:
         vars(some)["sizes"] = sizes.tolist()  # known here: a model need not ask the device
         return some
 
+    def count(self, scores: Tensor | SparseScores, start: int, stop: int, shard: Shard = WHOLE) -> Rivals:
+        """How the candidates of the queries ``start .. stop`` stand to their answers."""
+        answer = self.queries.answer[start:stop]
+        pairs = {name: some.pairs(start, stop) for name, some in self.left_out.items()}
+        if not shard.whole:
+            assert self.candidates is None, "training validates among all entities"
+            assert isinstance(scores, Tensor)
+            return count_divided_rivals(scores, answer, pairs, shard)
+        if self.candidates is not None:
+            among = self.candidates.pairs(start, stop)
+            return count_listed_rivals(scores, answer, pairs, among)
+        if isinstance(scores, SparseScores):
+            return count_sparse_rivals(scores, answer, pairs)
+        return count_rivals(scores, answer, pairs)
+
 
 def prepare(
-    timeline: Timeline, target: Tensor, protocol: Protocol = SINGLE_STEP, facts: TrueFacts | None = None
+    timeline: Timeline,
+    target: Tensor,
+    protocol: Protocol = SINGLE_STEP,
+    facts: TrueFacts | None = None,
+    candidates: Candidates | None = None,
 ) -> Exam:
     """The queries that ``protocol`` asks at the ``target`` snapshots of ``timeline``, on its device.
 
     ``facts`` says what else is true (by default all of ``timeline``, which should then hold every part of the set).
+    Each query is ranked among its own ``candidates`` and its true object; by default among all entities.
     """
     windows, queries = protocol.ask(timeline, target)
     if not len(queries):
@@ -72,7 +104,8 @@ def prepare(
     t = windows.t.index_select(0, queries.window)
     border = torch.searchsorted(queries.window, torch.arange(len(windows) + 1, device=t.device)).cpu().numpy()
     left_out = {name: choose(facts, queries, t) for name, choose in FILTERS.items()}
-    return Exam(timeline, windows, queries, t, border, left_out)
+    lists = None if candidates is None else list_candidates(candidates, queries, t, timeline.num_entities)
+    return Exam(timeline, windows, queries, t, border, left_out, lists)
 
 
 def evaluate(
@@ -84,13 +117,15 @@ def evaluate(
     cells: int | None = None,
     windows_at_once: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    candidates: Candidates | None = None,
 ) -> Metrics:
     """Rank the answers of all queries that ``protocol`` asks at the ``target`` snapshots of ``timeline``.
 
     ``facts`` says what else is true (by default all of ``timeline``, which should then hold every part of the set).
-    Model and timeline are on one device. The rest is as in :func:`examine`.
+    ``candidates`` gives each query a list of its own to rank among, such as :func:`candidate_lists`; by default all
+    entities are ranked. Model and timeline are on one device. The rest is as in :func:`examine`.
     """
-    return examine(model, prepare(timeline, target, protocol, facts), cells, windows_at_once, progress)
+    return examine(model, prepare(timeline, target, protocol, facts, candidates), cells, windows_at_once, progress)
 
 
 def examine(
@@ -124,11 +159,8 @@ def examine(
             for start in range(begin, end, rows):
                 stop = min(start + rows, end)
                 chunk = exam.part(start, stop, of)
-                pairs = {name: some.pairs(start, stop) for name, some in exam.left_out.items()}
-                if model.sparse:
-                    counted.append(count_sparse_rivals(model.score_sparsely(encoded, chunk), chunk.answer, pairs))
-                else:
-                    counted.append(count_rivals(model.score(encoded, chunk), chunk.answer, pairs))
+                scores = model.score_sparsely(encoded, chunk) if model.sparse else model.score(encoded, chunk)
+                counted.append(exam.count(scores, start, stop, model.shard))
                 if progress is not None:
                     progress(stop, len(exam))
     here = slice(int(exam.border[among.start]), int(exam.border[among.stop]))
