@@ -6,7 +6,7 @@ BIN := .venv/Scripts
 endif
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q --no-warn-script-location
 
-.PHONY: demo test test-all lint unit install reproduce bench clean
+.PHONY: demo test test-all lint unit install reproduce bench tgb clean
 demo: .venv/installed
 	$(BIN)/tango demo
 	@echo 'tango is in $(BIN): activate it with `source $(BIN)/activate`'
@@ -33,6 +33,18 @@ reproduce: .venv/installed
 BENCH ?= step
 bench: .venv/installed
 	$(BIN)/python -m experiments bench $(BENCH)
+
+# Models on TGB 2.0, five seeds each: docs/tgb.md. DATA is the folder that holds tkgl_smallpedia and the others.
+DATA ?=
+SETS ?=
+MODELS ?= tango recurrency
+SEEDS ?= 0 1 2 3 4
+DEVICE ?= auto
+OUT ?= runs/tgb
+tgb: .venv/installed
+	$(if $(DATA),,$(error name the folder of the data: make tgb DATA=path/to/datasets))
+	$(BIN)/python -m experiments tgb $(DATA) $(if $(SETS),--sets $(SETS)) --models $(MODELS) --seeds $(SEEDS) \
+		--device $(DEVICE) --out $(OUT)
 
 install: .venv/installed
 	@echo 'tangokg is installed in .venv. Next:'

@@ -18,8 +18,9 @@ from tangokg.rank.candidates import Candidates, list_candidates
 from tangokg.rank.filters import FILTERS, TrueFacts, true_facts
 from tangokg.rank.listed import Listed
 from tangokg.rank.metrics import Metrics
-from tangokg.rank.protocols import SINGLE_STEP, Protocol
+from tangokg.rank.protocols import SINGLE_STEP, Protocol, by_filter
 from tangokg.rank.ranks import (
+    Ranks,
     Rivals,
     count_divided_rivals,
     count_listed_rivals,
@@ -36,6 +37,7 @@ MOST_CELLS = 2**28  # on a GPU, 1 GiB: a quarter of them took 1.5 times as long,
 CELL_BYTES = 64  # of free memory for each score: the copies that a model makes, the pairs of the filters, and room
 SPARSE_CELLS = 2**26  # at least, where most scores are zero and only the others are held
 WINDOWS = 8, 64  # encoded at once with few scores and with many
+LISTS = 2**12  # looked through at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class Exam:
     border: Ids  # (W + 1,) on the host: the queries of all windows before
     left_out: Mapping[str, Listed]
     candidates: Listed | None = None  # those that alone are ranked; None: all entities
+    report: Callable[[Mapping[str, Ranks], Tensor | None], Mapping[str, Ranks]] = by_filter  # of the protocol
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -79,6 +82,17 @@ class Exam:
             return count_sparse_rivals(scores, answer, pairs)
         return count_rivals(scores, answer, pairs)
 
+    def itself(self, start: int, stop: int) -> Tensor | None:
+        """(B,) whether the answers of the queries ``start .. stop`` stand in the lists of candidates; None without."""
+        if self.candidates is None or self.report is by_filter:
+            return None
+        stands = torch.zeros(stop - start, dtype=torch.bool, device=self.t.device)
+        for first in range(start, stop, LISTS):
+            last = min(first + LISTS, stop)
+            row, o = self.candidates.pairs(first, last)
+            stands[first - start + row[o == self.queries.answer[first:last].index_select(0, row)]] = True
+        return stands
+
 
 def prepare(
     timeline: Timeline,
@@ -105,7 +119,7 @@ def prepare(
     border = torch.searchsorted(queries.window, torch.arange(len(windows) + 1, device=t.device)).cpu().numpy()
     left_out = {name: choose(facts, queries, t) for name, choose in FILTERS.items()}
     lists = None if candidates is None else list_candidates(candidates, queries, t, timeline.num_entities)
-    return Exam(timeline, windows, queries, t, border, left_out, lists)
+    return Exam(timeline, windows, queries, t, border, left_out, lists, protocol.report)
 
 
 def evaluate(
@@ -164,8 +178,8 @@ def examine(
                 if progress is not None:
                     progress(stop, len(exam))
     here = slice(int(exam.border[among.start]), int(exam.border[among.stop]))
-    asked = exam.queries.select(here)
-    return Metrics(ranks_of(counted), asked.s, asked.r, asked.answer, exam.t[here], exam.timeline.num_relations)
+    asked, ranks = exam.queries.select(here), exam.report(ranks_of(counted), exam.itself(here.start, here.stop))
+    return Metrics(ranks, asked.s, asked.r, asked.answer, exam.t[here], exam.timeline.num_relations)
 
 
 def fitting_cells(device: torch.device) -> int:
