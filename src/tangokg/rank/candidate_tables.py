@@ -71,7 +71,7 @@ def _open(source: Any) -> _Table:
     """A file, which is read in parts, or a table."""
     if isinstance(source, str | Path):
         try:
-            file = pq.ParquetFile(source)
+            file = pq.ParquetFile(source, pre_buffer=False)  # else all of it is read at once
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"{source}: expected a Parquet file with candidates ({error}).") from None
         names = [name for name in COLUMNS if name in file.schema_arrow.names]

@@ -37,7 +37,7 @@ MOST_CELLS = 2**28  # on a GPU, 1 GiB: a quarter of them took 1.5 times as long,
 CELL_BYTES = 64  # of free memory for each score: the copies that a model makes, the pairs of the filters, and room
 SPARSE_CELLS = 2**26  # at least, where most scores are zero and only the others are held
 WINDOWS = 8, 64  # encoded at once with few scores and with many
-LISTS = 2**12  # looked through at once
+LISTS = 2**10  # looked through at once
 
 
 @dataclass(frozen=True, eq=False)
