@@ -55,7 +55,7 @@ def as_names(rows: list[dict[str, Any]], vocab: Vocabulary) -> list[dict[str, An
     ]
 
 
-@pytest.mark.parametrize("way", ["ids", "names", "dates", "file", "file in parts", "sorted"])
+@pytest.mark.parametrize("way", ["ids", "names", "dates", "file", "file in parts", "sorted", "pandas"])
 def test_a_table_gives_the_lists_built_by_hand(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = make_dataset(4)
     rows = questions(dataset)
@@ -63,12 +63,14 @@ def test_a_table_gives_the_lists_built_by_hand(way: str, tmp_path: Path, monkeyp
     given: Any = rows
     if way == "sorted":
         given = sorted(rows, key=lambda row: (row["time"], row["subject"] is None, row["relation"]))
-    if way in ("names", "dates"):
+    if way in ("names", "dates", "pandas"):
         given = as_names(rows, dataset.vocab)
     if way == "dates":
         dataset = dated(dataset)
         given = [row | {"time": datetime.date(2024, 1, 1) + datetime.timedelta(days=row["time"])} for row in given]
     source: Any = pa.Table.from_pylist(given)
+    if way == "pandas":
+        source = source.to_pandas()
     if "file" in way:
         monkeypatch.setattr(tables, "ROWS", 3 if "parts" in way else tables.ROWS)
         pq.write_table(source, source := tmp_path / "lists.parquet", row_group_size=5)
