@@ -77,14 +77,18 @@ def train_case(case: str, group: Group = ALONE, **more: Any) -> tuple[dict[str, 
     return {name: tensor.contiguous() for name, tensor in model.state_dict().items()}, progress
 
 
-def start(folder: Path, *words: str, size: int = 2) -> list[subprocess.Popen[str]]:
-    """Processes that form a group, as torchrun starts them."""
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+        port: int = one.getsockname()[1]
+        return port
+
+
+def start(folder: Path, *words: str, size: int = 2) -> list[subprocess.Popen[str]]:
+    """Processes that form a group, as torchrun starts them."""
     source = Path(__file__).resolve()
     path = os.pathsep.join([str(source.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "PYTHONPATH": path}
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(size), "PYTHONPATH": path}
     place |= {"TORCHELASTIC_RUN_ID": "test", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": str(size)}
     return [
         subprocess.Popen(

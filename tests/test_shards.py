@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
-from tangokg import shards
+from meeting import together
 from tangokg.decode.losses import filtered_cross_entropy
 from tangokg.history.head import mix
 from tangokg.rank.ranks import count_divided_rivals, rank_answers, ranks_of
 from tangokg.shards import Shard
 
 U, N = 6, 11
-Result = TypeVar("Result")
-
-
-class Meeting:
-    """Collective operations of some threads; ``sent`` counts the numbers that one of them gives to sums."""
-
-    def __init__(self, size: int) -> None:
-        self.barrier, self.given, self.sent = Barrier(size, timeout=60), dict[int, Tensor](), 0
-
-    def all_reduce(self, x: Tensor, operation: Any = distributed.ReduceOp.SUM) -> None:
-        place = self.barrier.wait()
-        self.given[place] = x.clone()
-        if place == 0:
-            self.sent += x.numel()
-        self.barrier.wait()
-        every = torch.stack([self.given[i] for i in range(self.barrier.parties)])
-        x.copy_(every.sum(0) if operation == distributed.ReduceOp.SUM else every.amax(0))
-        self.barrier.wait()
-
-
-def together(
-    size: int, call: Callable[[Shard], Result], monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[Result], Meeting]:
-    """What each of some processes makes of its shard."""
-    meeting = Meeting(size)
-    monkeypatch.setattr(shards.distributed, "all_reduce", meeting.all_reduce)
-    with ThreadPoolExecutor(size) as pool:
-        return list(pool.map(call, [Shard(rank, size, N) for rank in range(size)])), meeting
 
 
 def random(*shape: int, seed: int) -> Tensor:
@@ -79,10 +48,11 @@ def test_sums_over_shards_are_those_of_the_whole(size: int, smoothing: float, mo
         v = value.clone().requires_grad_()
         mixed = mix(x, [(head_row, head_o, v)], shard)
         loss = filtered_cross_entropy(mixed, row, answer, true, smoothing, shard)
-        return loss.detach(), *torch.autograd.grad(loss, (x, v))
+        of_x, of_v = torch.autograd.grad(loss, (x, v))
+        return loss.detach(), of_x, of_v
 
     whole = loss_of(Shard())
-    parts, _ = together(size, loss_of, monkeypatch)
+    parts, _ = together(size, N, loss_of, monkeypatch)
     for loss, _, of_value in parts:
         torch.testing.assert_close(loss, whole[0])
         torch.testing.assert_close(of_value, whole[2])
@@ -94,13 +64,14 @@ def test_ranks_counted_over_shards_are_those_of_all_scores(size: int, monkeypatc
     scores, answer = random(U, N, seed=1).mul(2).round(), torch.tensor([0, 3, 3, 5, 7, 10])
     row, o = some_pairs(2, 0.4)
     left_out = {"raw": (row[:0], o[:0]), "some": (torch.cat([row, torch.arange(U)]), torch.cat([o, answer]))}
-    left_out["some"] = tuple(torch.stack(left_out["some"]).unique(dim=1))  # type: ignore[assignment]
+    some_row, some_o = torch.stack(left_out["some"]).unique(dim=1)
+    left_out["some"] = some_row, some_o
     expected = rank_answers(scores, answer, left_out)
 
     def count(shard: Shard) -> Any:
         return ranks_of([count_divided_rivals(scores[:, shard.rows], answer, left_out, shard)])
 
-    for found in together(size, count, monkeypatch)[0]:
+    for found in together(size, N, count, monkeypatch)[0]:
         for name in left_out:
             assert torch.equal(found[name].optimistic, expected[name].optimistic)
             assert torch.equal(found[name].realistic, expected[name].realistic)
@@ -115,7 +86,7 @@ def test_rows_are_taken_from_wherever_they_are(size: int, monkeypatch: pytest.Mo
         taken = shard.take(own, row)
         return taken.detach(), torch.autograd.grad((taken * look).sum(), own)[0]
 
-    parts, meeting = together(size, take, monkeypatch)
+    parts, meeting = together(size, N, take, monkeypatch)
     for taken, _ in parts:
         assert torch.equal(taken, table[row])
     expected = torch.zeros_like(table).index_add(0, row, look)

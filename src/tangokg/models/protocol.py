@@ -33,6 +33,15 @@ class Sight:
     totals: bool = False  # how many events every entity had, which is known for the end of the history alone
 
 
+@dataclass(frozen=True)
+class Held:
+    """Bytes that training holds beside the weights, about."""
+
+    scores: int  # for a question of the part that is computed: its scores, and what leads to them
+    question: int = 0  # for every question of a step, whatever the parts
+    edge: int = 0  # for every edge of the history, all the time
+
+
 class Model(nn.Module, ABC):
     """Scores every candidate object of a query from the snapshots that its window knows.
 
@@ -61,6 +70,11 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def score(self, encoded: Any, queries: Queries) -> Tensor:
         """Scores (B, N) of all candidates, larger is likelier; ``queries.answer`` must not be looked at."""
+
+    def held(self, train: Timeline) -> Held:
+        """What training on these snapshots holds; without more knowledge the scores and their gradient."""
+        size = next((p.element_size() for p in self.parameters()), 4)
+        return Held(2 * size * (self.shard.most or train.num_entities))
 
     def sight(self) -> Sight | None:
         """What a question can see; None: the whole history, which then is sorted anew after each new fact."""

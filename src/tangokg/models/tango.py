@@ -19,7 +19,7 @@ from tangokg.history.growth import grow, grow_by_mean
 from tangokg.masks import dropout_mask
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
-from tangokg.models.protocol import Model, Sight, relative_distance
+from tangokg.models.protocol import Held, Model, Sight, relative_distance
 from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.snapshots.blocks import Block, build_block, empty_block
 from tangokg.snapshots.timeline import Timeline
@@ -27,6 +27,8 @@ from tangokg.snapshots.windows import Queries, Windows
 from tangokg.solve import ADAPTIVE, TABLEAUS, Method, solve
 
 FEW_FACTS, MANY_FACTS = 2_000, 20_000  # to train on: the borders of the rule for the size of states
+STATE_ROWS = 32  # of D numbers that a question holds, with its share of the states that move
+EDGE_BYTES = 32  # of an edge, for each snapshot of a window
 GRAPHS = ("own", "other")
 TRANSITIONS_OF = ("start", "next")
 UNSEEN = ("edges", "own")
@@ -189,6 +191,11 @@ class Tango(Model):
         states = States(base, factor, z, block, self.shard)
         candidates = self._beside_start(states, start) if settings.static else states
         return Encoded(states, start, candidates, relations, timeline, windows)
+
+    def held(self, train: Timeline) -> Held:
+        size, dim = self.entities.element_size(), self.entities.shape[1]
+        question = size * (STATE_ROWS * dim + self.decoder.held(dim))
+        return replace(super().held(train), question=question, edge=EDGE_BYTES * self.settings.history)
 
     def sight(self) -> Sight | None:
         return Sight(self.settings.history + 1) if self.settings.graphs == "own" else None

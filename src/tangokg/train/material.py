@@ -110,7 +110,7 @@ def can_learn(config: RunConfig, material: Material, processes: int = 1) -> bool
             f"the training part has {len(material.own)} distinct time(s); learning from history takes two at least. "
             f"Give more data, or a finer time unit."
         )
-    check_memory(sized, material.train, config.train, material.train.device)
+    check_memory(sized, material.train, config.train, material.train.device, processes)
     return True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from torch.distributed.nn.functional import all_reduce
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tangokg.decode import Decoder
-from tangokg.errors import TrainingError
+from tangokg.errors import ConfigError, TrainingError
 from tangokg.shards import meet
 
 PATIENCE = timedelta(hours=12)  # the others wait while the first process measures; one that dies is noticed at once
@@ -102,15 +103,41 @@ def place() -> tuple[int, int, int]:
     return 0, 1, 0
 
 
-def start(devices: int, words: Sequence[str]) -> int:
-    """Run this command in so many processes on this machine; the exit status of the first that failed, or 0."""
+def to_start(devices: int | None, nodes: int | None, rendezvous: str | None) -> bool:
+    """Whether this command has to start the processes that it asks for; where they run already, it is checked."""
+    size = place()[1]
+    if size > 1:
+        each = devices or size // (nodes or 1)
+        if each * (nodes or size // each) != size:
+            asked = f"--devices {devices or 1} and --nodes {nodes or 1}"
+            raise ConfigError(f"{asked}: torchrun or Slurm started {size} processes. Leave the options out.")
+        return False
+    if rendezvous is not None and (nodes or 1) == 1:
+        raise ConfigError("--rendezvous is where several machines find one another: give --nodes N with it.")
+    if (nodes or 1) > 1 and rendezvous is None:
+        raise ConfigError(
+            f"--nodes {nodes}: give the same command on each machine, with --rendezvous HOST:PORT, one of the machines "
+            f"and a free port of it. Where torchrun or Slurm starts the processes, leave --nodes out."
+        )
+    if rendezvous is not None and not re.fullmatch(r"\[?[^\s/]+:\d+", rendezvous):
+        raise ConfigError(f"--rendezvous {rendezvous!r}: expected HOST:PORT, such as node1:29400.")
+    return (devices or 1) > 1 or (nodes or 1) > 1
+
+
+def start(words: Sequence[str], devices: int | None, nodes: int = 1, rendezvous: str | None = None) -> int:
+    """Run this command in so many processes on this machine; the exit status of the first that failed, or 0.
+
+    ``devices`` None: one for each GPU. Of several ``nodes`` each runs this command, and they meet at ``rendezvous``.
+    """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    devices = devices or max(1, torch.cuda.device_count())
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // devices)))
+    endpoint = rendezvous or "127.0.0.1:0"
     config = LaunchConfig(
-        1, 1, devices, rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", run_id="tango", max_restarts=0
+        nodes, nodes, devices, rdzv_backend="c10d", rdzv_endpoint=endpoint, run_id="tango", max_restarts=0
     )
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # each process says its own
     try:
