@@ -19,6 +19,7 @@ from tangokg.serve.journal import Journal
 from tangokg.serve.metrics import Gauges
 from tangokg.serve.names import Names
 from tangokg.serve.posting import Posting
+from tangokg.serve.second import Second
 from tangokg.serve.settings import ServeSettings
 from tangokg.serve.state import State
 from tangokg.serve.worker import Turn, Worker
@@ -31,7 +32,14 @@ T = TypeVar("T")
 class Service:
     """A run that answers: one thread owns the model and the state, one beside it answers what takes long."""
 
-    def __init__(self, forecaster: Forecaster, settings: ServeSettings, run: Path, journal: Path) -> None:
+    def __init__(
+        self,
+        forecaster: Forecaster,
+        settings: ServeSettings,
+        run: Path,
+        journal: Path,
+        second: tuple[Forecaster, Path] | None = None,  # a run to compare with, and its folder
+    ) -> None:
         self.settings = settings
         self._journal = Journal(journal)
         self.state = replay(State.of(forecaster), self._journal, run)  # replaced whole, by the thread of the model
@@ -43,7 +51,8 @@ class Service:
         self._slow_waiting, self._lock = 0, Lock()
         self._copied: tuple[State, State] | None = None  # of the slow thread
         self.started = time.monotonic()
-        self._figures = card.figures(run)
+        self._run, self._figures = run.resolve().name, card.figures(run)
+        self._second = None if second is None else Second(second[0], forecaster, second[1], journal)
         self._likely = lru_cache(maxsize=16)(self._make_likely)
         self._card = lru_cache(maxsize=1)(card.card)
 
@@ -119,6 +128,14 @@ class Service:
         self.state.check_names(asked.subject, asked.relation, asked.object)
         return self._beside(lambda state: curve.curve(state, asked, self.settings.span))
 
+    def compare(self, question: schemas.Question) -> list[Future[Any]]:
+        """The answers to come of both runs."""
+        if (second := self._second) is None:
+            raise Refused(404, "only one run is served.", "Start the service with --beside RUN.")
+        (first,) = self.ask([question])
+        self._reserve(1)
+        return [first, self._counted(self._slow.run(lambda: second.answer(question, self.settings.span)))]
+
     def likely(self, at: Any, top: int) -> Future[dict[str, Any]]:
         """The likeliest events, kept for the questions to come until new facts arrive."""
 
@@ -133,9 +150,11 @@ class Service:
 
     def post(self, facts: Sequence[schemas.Fact], key: str | None) -> Future[dict[str, Any]]:
         """Take new facts; the answer comes when they are on disk and known."""
+        arrived = time.monotonic()
 
         def take() -> dict[str, Any]:
             self.state, answer = self._posting.take(self.state, facts, key)
+            self.gauges.lag.observe(time.monotonic() - arrived)
             self._likely.cache_clear()  # which keeps earlier states
             self._card.cache_clear()
             return answer
@@ -150,7 +169,8 @@ class Service:
         return record.surprises(self._journal.path, self.state.tell, limit)
 
     def card(self) -> dict[str, Any]:
-        return self._card(self.state) | {"metrics": self._figures}
+        beside = self._second.about() if self._second else None
+        return self._card(self.state) | {"run": self._run, "metrics": self._figures, "beside": beside}
 
     def health(self) -> dict[str, Any]:
         uptime = round(time.monotonic() - self.started, 3)
