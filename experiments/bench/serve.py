@@ -22,11 +22,10 @@ import numpy as np
 import torch
 
 from experiments.bench.form import logger, make_result
-from experiments.bench.material import WORLD, read_set
+from experiments.bench.material import WORLD
+from experiments.bench.observe import untrained
 from tangokg.errors import DataError
-from tangokg.forecast import fit, load
-from tangokg.quads.values import Dataset
-from tangokg.train import make_config
+from tangokg.forecast import load
 
 CPU = torch.device("cpu")
 DAY = 100  # posts of one step of time
@@ -43,6 +42,7 @@ Row = tuple[str, str, str]
 def measure(
     *,
     data: str = WORLD,
+    model: str = "tango",
     run: str = "",
     settings: tuple[str, ...] = (),
     clients: int = 8,
@@ -55,11 +55,13 @@ def measure(
     """Each of ``clients`` asks as fast as it is answered for ``seconds``, while ``new`` facts are posted every second.
 
     Then facts are posted one after the other until there were ``posts`` posts. The service is a process of its own,
-    the clients are threads of this one. ``run`` is a folder; without one a model is trained for one epoch, with
-    ``settings``. What the first ``warm`` seconds take does not count.
+    the clients are threads of this one. ``run`` is a folder; without one the model has its first weights. What the
+    first ``warm`` seconds take does not count.
     """
     with TemporaryDirectory() as place:
-        folder = Path(run) if run else _train(data, settings, Path(place) / "run", device)
+        folder = Path(run) if run else Path(place) / "run"
+        if not run:
+            untrained(data, model, settings, CPU).save(folder)
         material = Material.of(folder, new)
         with _serving(folder, Path(place) / "journal.sqlite", device) as (port, process):
             load_ = Load(port, material)
@@ -77,14 +79,6 @@ def measure(
     asked = {"data": material.data, "facts": material.facts, "model": material.model, "size": material.size}
     asked |= {"clients": clients, "seconds": seconds, "new": new, "posts": load_.posted}
     return make_result("serve", asked, figures=figures, rows=rows, device=device)
-
-
-def _train(data: str, settings: tuple[str, ...], out: Path, device: torch.device) -> Path:
-    logger.info(f"{data}: training for one epoch")
-    dataset, _ = read_set(data)
-    config = make_config("tango", assignments=[*settings, "epochs=1", f"device={device.type}"])
-    fit(dataset, config, out=out, verbose=False)
-    return out
 
 
 def _summary(seconds: Sequence[float]) -> dict[str, Any]:
@@ -114,7 +108,7 @@ class Material:
     @classmethod
     def of(cls, folder: Path, new: int) -> Material:
         forecaster = load(folder, "cpu")
-        dataset: Dataset = forecaster.dataset
+        dataset = forecaster.dataset
         facts, vocab = dataset.facts, dataset.facts.vocab
         last = int(facts.t.max())
         some = facts.select(facts.t > last - LATELY)
@@ -122,7 +116,7 @@ class Material:
         columns = (some.s.tolist(), some.r.tolist(), some.o.tolist())
         lately = sorted({(names[s], relations[r], names[o]) for s, r, o in zip(*columns, strict=True)})
         days = [dataset.clock.format(last + 1 + day) for day in range(1000)]
-        settings = forecaster.config.settings
+        settings = getattr(forecaster.model, "settings", forecaster.config.settings)
         size = ", ".join(f"{name} {getattr(settings, name)}" for name in ("dim", "width") if hasattr(settings, name))
         return cls(dataset.name, forecaster.config.model, size, len(facts), lately, days, new)
 
