@@ -13,6 +13,7 @@ from torch.nn.functional import pad
 
 from tangokg.decode.parts import cut, sum_of_parts
 from tangokg.snapshots.blocks import Block
+from tangokg.snapshots.rows import few
 from tangokg.snapshots.windows import Queries
 
 ALIGNED = {"cpu": 1, "cuda": 8}  # of which the number of columns is a multiple
@@ -70,7 +71,12 @@ class States:
         return rows, replace(self, base=base)
 
     def project(self, weight: Tensor, window: Tensor, entity: Tensor) -> Tensor:
-        """States of some entities times ``weight`` (D, H): each is multiplied once, however often it is used."""
+        """States of some entities times ``weight`` (D, H): each is multiplied once, however often it is used.
+
+        Where a few questions are answered, their entities alone are multiplied.
+        """
+        if few(entity, len(self.base)):
+            return self.take(window, entity)[0] @ weight
         projected = replace(self, base=self.base @ weight, touched=self.touched @ weight)
         return projected.take(window, entity)[0]  # (B, H)
 

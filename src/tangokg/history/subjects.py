@@ -9,6 +9,7 @@ from torch.nn.functional import embedding
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import TIME_CODE, time_code
 from tangokg.masks import dropout
+from tangokg.snapshots.rows import few
 from tangokg.snapshots.timeline import Timeline
 
 ATTENTION_HEADS = 4  # of the attention
@@ -68,8 +69,9 @@ class SubjectStream(nn.Module):
         queries = partners.queries
         there, r, o, age = last_events_of(partners, self.size, gap)
         code = time_code(age.to(entities.dtype))  # (U, S, 8)
-        keys = embedding(o, entities @ self.key_entity) + partners.look_up(self.key_relation, r) + code @ self.key_time
-        values = embedding(o, entities @ self.value_entity) + partners.look_up(self.value_relation, r)  # (U, S, width)
+        of_key, of_value = (_project(entities, o, weight) for weight in (self.key_entity, self.value_entity))
+        keys = of_key + partners.look_up(self.key_relation, r) + code @ self.key_time  # (U, S, width)
+        values = of_value + partners.look_up(self.value_relation, r)  # (U, S, width)
         ask = h_s @ self.query_state + partners.look_up(self.query_relation, queries.r)  # (B, width)
         split = (len(queries), ATTENTION_HEADS, -1)
         keys = keys.index_select(0, partners.of).view(len(queries), self.size, ATTENTION_HEADS, -1)
@@ -81,3 +83,8 @@ class SubjectStream(nn.Module):
         values = values.index_select(0, partners.of).view(len(queries), self.size, ATTENTION_HEADS, -1)
         context = torch.einsum("bhs,bshd->bhd", weight, values).flatten(1)  # (B, width)
         return dropout(context, self.rate, generator) @ self.out
+
+
+def _project(entities: Tensor, o: Tensor, weight: Tensor) -> Tensor:
+    """(U, S, width): rows ``o`` of the entities (N, D), times ``weight``; see :meth:`States.project`."""
+    return embedding(o, entities) @ weight if few(o, len(entities)) else embedding(o, entities @ weight)
