@@ -9,7 +9,7 @@ import typer
 
 from tangokg.cli.options import Device, Run, parse_device
 from tangokg.cli.output import Output
-from tangokg.cli.serving import HOST, PORT, check_extra
+from tangokg.cli.serving import HOST, PORT, check_extra, share_cores
 
 Host = Annotated[str, typer.Option(help="Address to listen on; others than this machine's own need a token.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")]
@@ -70,5 +70,6 @@ def serve(
     other: dict[str, Any] = {"late": late, "ahead": ahead, "rate": rate, "in_flight": in_flight, "version": __version__}
     tokens, hosts = read_tokens(token_file), tuple(allow_host or ())
     settings = ServeSettings(host=host, port=port, tokens=tokens, hosts=hosts, proxy=proxy, **other)
+    share_cores()
     both = f"{run} and {beside}" if beside else str(run)
     start(run, settings, journal, place, lambda url: output.say(f"Serving {both} at {url} - stop with Ctrl-C."), beside)

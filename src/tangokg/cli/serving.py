@@ -27,6 +27,14 @@ def check_extra() -> None:
             )
 
 
+def share_cores() -> None:
+    """Half of the cores for one forecast: others take posts, find reasons, and speak HTTP at the same time."""
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() // 2))
+
+
 def open_page(output: Output, run: Path, kept: bool) -> None:
     """Serve a run on this machine, and show its page, until Ctrl-C."""
     from tangokg import __version__

@@ -1,4 +1,4 @@
-"""The service without HTTP: the state, the thread that owns the model, and what follows from a post."""
+"""The service without HTTP: the state, the threads that answer, and the one that takes posts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ T = TypeVar("T")
 
 
 class Service:
-    """A run that answers: one thread owns the model and the state, one beside it answers what takes long."""
+    """A run that answers: one thread answers, one beside it what takes long, and one takes posts, one after the other.
+
+    The state is replaced whole, by the thread of the posts; answers name the position of the one they were made with.
+    """
 
     def __init__(
         self,
@@ -42,12 +45,13 @@ class Service:
     ) -> None:
         self.settings = settings
         self._journal = Journal(journal)
-        self.state = replay(State.of(forecaster), self._journal, run)  # replaced whole, by the thread of the model
+        self.state = replay(State.of(forecaster), self._journal, run)
         self.names, self.hub, self.gauges = Names(self.state), Hub(), Gauges()
         self.gauges.position.set(self.state.position)
         self._posting = Posting(settings, self._journal, self.names, self.hub, self.gauges)
         self.worker: Worker[schemas.Question] = Worker(self._answer, "tangokg-model")
         self._slow: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-slow")
+        self._posts: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-posts")
         self._slow_waiting, self._lock = 0, Lock()
         self._copied: tuple[State, State] | None = None  # of the slow thread
         self.started = time.monotonic()
@@ -60,17 +64,23 @@ class Service:
         """Begin to answer; what the first question of all would wait for is made now."""
         self.worker.start()
         self._slow.start()
+        self._posts.start()
         self.worker.run(self._warm)
+        self._posts.run(self._warm_posts)
 
     def _warm(self) -> None:
         example = {key: value for key, value in card.example(self.state).items() if key != "at"}
         asking.answer(self.state, [schemas.Question(**example)], self.settings.span)
         self._card(self.state)
-        last = self.state.forecaster.facts
-        scoring.score(self.state, last.select(last.t == self.state.index.t[-1]).select(slice(1)))
+
+    def _warm_posts(self) -> None:
+        state = self.state.apart()
+        last = state.forecaster.facts
+        scoring.score(state, last.select(last.t == state.index.t[-1]).select(slice(1)))
 
     def stop(self) -> None:
         self._slow.drop(PATIENCE)
+        self._posts.stop()
         self.worker.stop()
         self._journal.close()
 
@@ -149,17 +159,20 @@ class Service:
         return asking.likely(state, at, self.settings.span)
 
     def post(self, facts: Sequence[schemas.Fact], key: str | None) -> Future[dict[str, Any]]:
-        """Take new facts; the answer comes when they are on disk and known."""
+        """Take new facts; the answer comes when they are on disk and known. Questions are answered meanwhile."""
         arrived = time.monotonic()
 
         def take() -> dict[str, Any]:
-            self.state, answer = self._posting.take(self.state, facts, key)
+            answer = self._posting.take(self.state.apart(), facts, key, self._know)
             self.gauges.lag.observe(time.monotonic() - arrived)
-            self._likely.cache_clear()  # which keeps earlier states
-            self._card.cache_clear()
             return answer
 
-        return self.worker.run(take, Turn.POST)
+        return self._posts.run(take)
+
+    def _know(self, state: State) -> None:
+        self.state = state
+        self._likely.cache_clear()  # which keeps earlier states
+        self._card.cache_clear()
 
     def record(self) -> dict[str, Any]:
         state = self.state
