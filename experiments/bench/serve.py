@@ -36,6 +36,11 @@ PARTS = {
     "post": "a post, until it is acknowledged",
     "visible": "a post, until a forecast knows it",
 }
+MEMORY = {
+    "start_bytes": "memory at the start",
+    "loaded_bytes": "memory under load",
+    "posted_bytes": "memory after all posts",
+}
 Row = tuple[str, str, str]
 
 
@@ -73,8 +78,12 @@ def measure(
     for part, times in load_.seconds.items():
         if not times:
             raise DataError(f"bench serve: no {part} was measured in {seconds} seconds. Measure for longer.")
-    rows = [{"what": text} | _summary(load_.seconds[part]) for part, text in PARTS.items()]
-    figures = {f"{part}_p95_seconds": row["p95_seconds"] for part, row in zip(PARTS, rows, strict=True)}
+    times = {part: _summary(load_.seconds[part]) for part in PARTS}
+    rows = [{"what": text} | times[part] | {"resident_bytes": None} for part, text in PARTS.items()]
+    nothing = dict.fromkeys(times["forecast"])
+    rows += [{"what": text} | nothing | {"resident_bytes": memory[name]} for name, text in MEMORY.items()]
+    rows[-1]["count"] = load_.posted
+    figures = {f"{part}_p95_seconds": summary["p95_seconds"] for part, summary in times.items()}
     figures |= {"forecasts_a_second": len(load_.seconds["forecast"]) / seconds} | memory
     asked = {"data": material.data, "facts": material.facts, "model": material.model, "size": material.size}
     asked |= {"clients": clients, "seconds": seconds, "new": new, "posts": load_.posted}
@@ -203,7 +212,7 @@ class Load:
             self.posted += 1
             one = {key: facts[0][key] for key in ("subject", "relation", "object")}
             known = client.send("/forecast", one)
-            if known["position"] < answer["position"] or known["answers"][0]["seen"]["last"] != facts[0]["at"]:
+            if known["position"] < answer["position"] or str(known["answers"][0]["seen"]["last"]) != facts[0]["at"]:
                 raise DataError("a forecast after a post does not know its facts")
             self._count("visible", time.perf_counter() - start)
             due += 1.0
