@@ -58,7 +58,7 @@ install: .venv/installed
 .venv/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("tangokg needs Python 3.11 or later; set PYTHON=python3.12, say" if sys.version_info < (3, 11) else 0)'
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(PIP) -e .
+	$(PIP) -e ".[serve]"
 	@touch $@
 
 .venv/installed-dev: .venv/installed

@@ -12,8 +12,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding, pad
 
 from tangokg.decode.parts import cut, sum_of_parts
+from tangokg.decode.rows import take_rows
 from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.blocks import Block
+from tangokg.snapshots.rows import few
 from tangokg.snapshots.windows import Queries
 
 ALIGNED = {"cpu": 1, "cuda": 8}  # of which the number of columns is a multiple
@@ -21,39 +23,6 @@ EVEN = 16  # the same where processes divide the columns
 MATRICES = 2  # of (B, N) at once in the loss: the scores, and those of touched entities
 COLUMN_COST = 8  # of replacing one score, in numbers of written states
 STATE_BYTES = {"cpu": 0, "cuda": 2**30}  # of states written out at once; on a CPU one window's stay in the cache
-
-
-class TakeRows(torch.autograd.Function):
-    """``table[rows]``, and ``table`` for every further use: their gradients meet in one (N, D) tensor.
-
-    They are added in place into the gradient of that further use, which must therefore be a product such as
-    :meth:`States.scores`, whose gradient is a tensor of its own.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(rows)
-        ctx.shape = table.shape
-        return table.index_select(0, rows), table.view_as(table)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, of_rows: Tensor | None, of_table: Tensor | None) -> tuple[Tensor | None, None]:
-        (rows,) = ctx.saved_tensors
-        if of_rows is None:
-            return of_table, None
-        total = of_rows.new_zeros(ctx.shape) if of_table is None else of_table
-        return total.index_add_(0, rows, of_rows), None
-
-
-def take_rows(table: Tensor, rows: Tensor, shard: Shard = WHOLE) -> tuple[Tensor, Tensor]:
-    """:class:`TakeRows`, where processes divide the rows of the table too."""
-    if shard.whole:
-        taken, further = TakeRows.apply(table, rows)  # type: ignore[no-untyped-call]
-        return taken, further
-    here, place = shard.place(rows)
-    taken, further = TakeRows.apply(table, place)  # type: ignore[no-untyped-call]
-    return shard.total(taken * here[:, None]), further
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +56,19 @@ class States:
         return rows, replace(self, base=base)
 
     def project(self, weight: Tensor, window: Tensor, entity: Tensor) -> Tensor:
-        """States of some entities times ``weight`` (D, H): each is multiplied once, however often it is used."""
+        """States of some entities times ``weight`` (D, H): each is multiplied once, however often it is used.
+
+        Where a few questions are answered, their entities alone are multiplied.
+        """
+        if self.shard.whole and few(entity, len(self.base)):
+            return self.take(window, entity)[0] @ weight
         projected = replace(self, base=self.base @ self.shard.spread(weight), touched=self.touched @ weight)
         return projected.take(window, entity)[0]  # (B, H)
 
     def multiply(self, weight: Tensor, entity: Tensor) -> Tensor:
         """Rows of ``base`` of entities of any shape, times ``weight`` (D, H), whatever moved them: (.., H)."""
+        if self.shard.whole and few(entity, len(self.base)):
+            return embedding(entity, self.base) @ weight
         table = self.base @ self.shard.spread(weight)
         if self.shard.whole:
             return embedding(entity, table)

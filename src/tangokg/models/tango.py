@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from tangokg.decode import States, check_settings, make_decoder, make_decoding
-from tangokg.decode.states import take_rows
+from tangokg.decode.rows import take_rows
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
 from tangokg.fields.fast.captured import Captured, Captures
