@@ -18,7 +18,7 @@ from conftest import N, make_dataset, make_forecaster
 from tangokg.cli import main
 from tangokg.errors import ConfigError, DataError
 from tangokg.forecast import Forecaster, answering, shards
-from tangokg.forecast.shards import QuestionFiles, Shard, parse_shard
+from tangokg.forecast.shards import QuestionFiles, Shard, forecast_files, parse_shard
 
 __all__ = ["run"]  # a fixture
 
@@ -80,7 +80,7 @@ def test_the_parts_in_order_of_their_names_are_the_whole(
     pattern, out = write(tmp_path / "q"), tmp_path / f"answers{suffix}"
     expected = asked.forecast_table(questions(), top=3)
     for number in range(1, count + 1):
-        asked.forecast_files(pattern, out, shard=f"{number}/{count}", top=3)
+        forecast_files(asked, pattern, out, shard=f"{number}/{count}", top=3)
     written = sorted(tmp_path.glob("answers*"))
     assert len(written) == count
     assert not list(tmp_path.glob(".*"))
@@ -127,14 +127,14 @@ def test_bad_rows_are_told_before_anything_is_answered_or_left_out(
     pq.write_table(pa.table(table), tmp_path / "q" / "3.parquet")
     out = tmp_path / "a.parquet"
     with monkeypatch.context() as patch:
-        patch.setattr(shards, "write_shard", None)
+        patch.setattr(shards, "writing_answers", None)
         with pytest.raises(DataError, match=r"(?s)3\.parquet: row 3: .*nobody.*3\.parquet: row 8: .*no one"):
-            asked.forecast_files(pattern, out)
+            forecast_files(asked, pattern, out)
     assert not list(tmp_path.glob("*a.parquet*"))
-    assert asked.forecast_files(pattern, out, skip_bad=True, top=1) == out
+    assert forecast_files(asked, pattern, out, skip_bad=True, top=1) == out
     left = {18 + 2, 18 + 7}
     assert set(pq.read_table(out).column("query").to_pylist()) == set(range(ROWS)) - left
-    assert asked.forecast_files(pattern, out, shard="1/2").name == "a-1-of-2.parquet"  # the other part has them
+    assert forecast_files(asked, pattern, out, shard="1/2").name == "a-1-of-2.parquet"  # the other part has them
 
 
 def test_what_fails_half_way_leaves_nothing_and_keeps_what_was_there(
@@ -150,18 +150,18 @@ def test_what_fails_half_way_leaves_nothing_and_keeps_what_was_there(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        asked.forecast_files(pattern, out, progress=stop)
+        forecast_files(asked, pattern, out, progress=stop)
     assert seen == sorted(seen)
     assert out.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir() if path.name != "q"] == ["a.csv"]
     with pytest.raises(DataError, match="cannot be written"):
-        asked.forecast_files(pattern, tmp_path / "nowhere" / "a.csv")
+        forecast_files(asked, pattern, tmp_path / "nowhere" / "a.csv")
 
 
 def test_reasons_have_their_column_in_every_part(asked: Forecaster, tmp_path: Path) -> None:
     pattern = write(tmp_path / "q")
     for number in (1, ROWS + 1):
-        path = asked.forecast_files(pattern, tmp_path / "a.parquet", shard=f"{number}/{ROWS + 1}", why=1, top=2)
+        path = forecast_files(asked, pattern, tmp_path / "a.parquet", shard=f"{number}/{ROWS + 1}", why=1, top=2)
         assert "reasons" in pq.read_table(path).column_names
 
 

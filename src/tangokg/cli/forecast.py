@@ -110,10 +110,12 @@ def forecast(
         if keep:
             _keep(output, run, forecaster, files)
     if queries is not None and in_parts:
+        from tangokg.forecast.shards import forecast_files
+
         asked: dict[str, Any] = {"at": at, "by": by, "top": top, "skip_bad": skip_bad, "why": why}
         asked |= {"columns": columns[queries], "date_format": date_format, "shard": shard or "1/1"}
         with output.progress("answering") as advance:
-            written = forecaster.forecast_files(queries, out or "", **asked, progress=advance)
+            written = forecast_files(forecaster, queries, out or "", **asked, progress=advance)
         output.say(f"The answers are in {written}.")
         return
     if queries is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -153,50 +152,10 @@ class Forecaster:
         asked = list(questions.values())
         return answers_table(self._explain(asked, self._answer(asked, top), why), list(questions))
 
-    def forecast_files(
-        self,
-        queries: str | Path,
-        out: str | Path,
-        *,
-        shard: str = "1/1",
-        at: When = None,
-        by: When = None,
-        top: int = 10,
-        skip_bad: bool = False,
-        why: bool | int = False,
-        columns: Mapping[str, str] | None = None,
-        date_format: str | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Path:
-        """Answer the questions of files, such as ``q/*.parquet``, into a file, some at a time; returns that file.
-
-        Of ``shard="3/12"`` the third of twelve parts of the rows is answered, into ``answers-03-of-12.parquet`` where
-        ``out`` is ``answers.parquet``. The column ``query`` counts rows over all files. The file appears when it is
-        whole. ``progress`` receives how many questions are answered, and of how many.
-        """
-        from tangokg.forecast.shards import QuestionFiles, parse_shard, write_shard
-        from tangokg.forecast.tables import answers_table
-
-        part = parse_shard(shard)
-        files = QuestionFiles.of(str(queries), columns or {}, date_format)
-        rows, path = part.rows(files.ends[-1]), part.place(Path(out))
-        self._warn(files.check(rows, self._known.index, at, by, skip_bad))
-        answering = Answering(self.model, self._known, self.chances)
-
-        def answer(questions: dict[int, Question]) -> pa.Table:
-            asked = list(questions.values())
-            return answers_table(self._explain(asked, answering.answer(asked, top), why), list(questions), bool(why))
-
-        write_shard(files.questions(rows, self._known.index, at, by), len(rows), path, answer, progress)
-        return path
-
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
-        self._warn(questions)
-        return Answering(self.model, self._known, self.chances).answer(questions, top)
-
-    def _warn(self, questions: list[Question]) -> None:
         warn_far(self._measured, self._known.index, [question.t for question in questions], self.path)
         warn_gaps(self._known.index, [question.step for question in questions if not question.span])
+        return Answering(self.model, self._known, self.chances).answer(questions, top)
 
     def _explain(self, questions: list[Question], forecasts: list[Forecast], why: bool | int) -> list[Forecast]:
         if not (number := number_of_answers(why)):

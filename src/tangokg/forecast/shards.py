@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from glob import glob
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tangokg.errors import ConfigError, DataError
+from tangokg.forecast.answering import Answering
+from tangokg.forecast.horizon import warn_far, warn_gaps
 from tangokg.forecast.questions import Dated, Question, When
-from tangokg.forecast.tables import COLUMNS, open_questions, sort_questions
+from tangokg.forecast.tables import COLUMNS, answers_table, open_questions, sort_questions
 from tangokg.forecast.writing import writing_answers
 from tangokg.quads.addresses import is_address
 from tangokg.quads.badrows import SHOWN, omission, refusal
 from tangokg.quads.columns import find_some_columns
 from tangokg.quads.files import Source
+
+if TYPE_CHECKING:
+    from tangokg.forecast.forecaster import Forecaster
 
 ROWS = 4096  # questions in memory at once
 
@@ -183,17 +189,40 @@ def _parquet(path: Path) -> closing[pq.ParquetFile]:
         raise DataError(f"{path.name}: the Parquet file is damaged ({error}).") from None
 
 
-def write_shard(
-    batches: Iterable[tuple[int, dict[int, Question]]],
-    total: int,
-    out: Path,
-    answer: Callable[[dict[int, Question]], pa.Table],
+def forecast_files(
+    forecaster: Forecaster,
+    queries: str | Path,
+    out: str | Path,
+    *,
+    shard: str = "1/1",
+    at: When = None,
+    by: When = None,
+    top: int = 10,
+    skip_bad: bool = False,
+    why: bool | int = False,
+    columns: Mapping[str, str] | None = None,
+    date_format: str | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> None:
-    """Answer some questions at a time into a file that appears when it is whole."""
-    with writing_answers(out) as add:
-        add(answer({}))
-        for done, questions in batches:
-            add(answer(questions))
+) -> Path:
+    """Answer the questions of files, such as ``q/*.parquet``, into a file, some at a time; returns that file.
+
+    Of ``shard="3/12"`` the third of twelve parts of the rows is answered, into ``answers-03-of-12.parquet`` where
+    ``out`` is ``answers.parquet``. The column ``query`` counts rows over all files. The file appears when it is
+    whole. ``progress`` receives how many questions are answered, and of how many.
+    """
+    part, known = parse_shard(shard), forecaster._known
+    files = QuestionFiles.of(str(queries), columns or {}, date_format)
+    rows, path = part.rows(files.ends[-1]), part.place(Path(out))
+    times = files.check(rows, known.index, at, by, skip_bad)
+    warn_far(forecaster._measured, known.index, [question.t for question in times], forecaster.path)
+    warn_gaps(known.index, [question.step for question in times if not question.span])
+    answering = Answering(forecaster.model, known, forecaster.chances)
+    with writing_answers(path) as add:
+        add(answers_table([], [], bool(why)))
+        for done, questions in files.questions(rows, known.index, at, by):
+            asked = list(questions.values())
+            forecasts = forecaster._explain(asked, answering.answer(asked, top), why)
+            add(answers_table(forecasts, list(questions), bool(why)))
             if progress is not None:
-                progress(done, total)
+                progress(done, len(rows))
+    return path
