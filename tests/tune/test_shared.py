@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 from conftest import make_dataset
 from postgres_server import missing, postgres
-from tangokg.errors import RunError
+from tangokg.errors import RunError, TrainingError
 from tangokg.quads.addresses import Address
 from tangokg.train import Progress
 from tangokg.tune.outcomes import OVER
@@ -21,6 +22,7 @@ from tangokg.tune.shared import SharedClaim, SharedStudy
 from tangokg.tune.space import Plan, make_plan
 from tangokg.tune.storage import Shared, TrialLost, open_storage, parse_storage
 from tangokg.tune.study import MOST_STARTS
+from tangokg.tune.work import Search, work
 
 __all__ = ["postgres"]
 
@@ -92,7 +94,7 @@ def test_a_trial_whose_worker_is_gone_is_begun_again_and_given_up_in_the_end(ope
         assert [o.state for o in study.outcomes()] == ["under way"]
         again = opened(SEARCH).claim(2)
         assert again is not None
-        assert (again.values, again.starts, again.known) == (first.values, 1, {1})
+        assert (again.values, again.starts, sorted(again.known)) == (first.values, 1, [1])
         first = again
     for starts in range(2, MOST_STARTS + 1):
         first.hold.release()  # as when its process dies
@@ -183,6 +185,50 @@ def test_the_packages_of_a_cluster_are_there() -> None:
             __import__(name)
         except ImportError:
             missing(f"the Python package {name}")
+
+
+@pytest.mark.parametrize("error", [None, TrainingError("the loss became NaN"), MemoryError()])
+def test_a_worker_whose_trial_was_taken_over_goes_on_with_the_next(
+    error: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However its own attempt ends: with a result, or with an error."""
+    storage, taken = load_optuna().storages.InMemoryStorage(), list[SharedClaim]()
+    monkeypatch.setattr(Shared, "open", lambda _: storage)
+    shared = Shared("taken", Address("grpc", "grpc://nowhere"))
+    search = Search(DATA, SEARCH, tmp_path / "x", 2, shared=shared)
+
+    def fit(*_: Any, **__: Any) -> Any:
+        if not taken:
+            other = search.open()
+            assert isinstance(other, SharedStudy)
+            claim = other._take_over(other._trials()[0], False)
+            assert claim is not None
+            taken.append(claim)
+            if error is not None:
+                raise error
+        elif len(taken) == 1:
+            taken.append(end(taken[0], 40.0))
+        return None, Progress(epoch=1, best_mrr=30.0)
+
+    monkeypatch.setattr(sys.modules["tangokg.tune.work"], "fit", fit)
+    assert [(o.number, o.state, o.mrr) for o in work(search)] == [(0, "done", 40.0), (1, "done", 30.0)]
+    assert not list(tmp_path.iterdir())
+
+
+def test_trials_beyond_those_that_are_wanted_are_not_waited_for(opened: Open) -> None:
+    study = opened(SEARCH)
+    claims = [study.claim(3) for _ in range(3)]
+    for claim in claims[:2]:
+        assert claim is not None
+        end(claim)
+    assert study.is_over(2)
+    assert not study.is_over(3)
+    assert study.claim(2) is None
+    assert claims[2] is not None
+    assert claims[2].folder.exists()
+    claims[2].let_go()
+    assert study.claim(2) is None
+    assert study.is_over(2)
 
 
 def test_trials_of_all_states_that_are_over_count(opened: Open) -> None:

@@ -91,6 +91,7 @@ class SharedStudy:
         optuna = load_optuna()
         self.place, self.plan = place, plan
         self._storage = place.open() if storage is None else storage
+        self.pause = place.beat / 5  # seconds between two looks at what others do
         self._mine = described(plan, dataset)
         self._seen: dict[int, tuple[Any, float]] = {}  # of each trial the last heartbeat, and since when it is the last
         choose = PRUNERS[pruner](plan.config(plan.usual(dataset)).train.epochs)
@@ -144,18 +145,21 @@ class SharedStudy:
         return None
 
     def is_over(self, most: int) -> bool:
-        """Whether all trials have ended, those of other workers included."""
+        """Whether ``most`` trials have ended, those of other workers included."""
+        most = min(most, self.plan.points or most)
         with reaching(self.place.address):
-            trials = counted(self._trials())
-            ended = [frozen.state.is_finished() and not is_lost(frozen) for frozen in trials]
-            over = all(ended) and len(trials) >= min(most, self.plan.points or most)
-            for frozen in self._trials():
-                if over or (frozen.state.is_finished() and not is_lost(frozen)):
-                    shutil.rmtree(self.folder / str(frozen.number), ignore_errors=True)
-            if over:
-                with contextlib.suppress(OSError):  # it was never made, or holds something else
-                    self.folder.rmdir()
-            return over
+            every = self._trials()
+            ended = [frozen.state.is_finished() and not is_lost(frozen) for frozen in counted(every)]
+            self._clear(every, all(ended))
+            return len(ended) >= most and all(ended[:most])
+
+    def _clear(self, trials: list[Any], over: bool) -> None:
+        """Delete the folders of trials that have ended; a lost checkpoint is kept as long as one may go on from it."""
+        for frozen in trials:
+            if frozen.state.is_finished() and (over or not is_lost(frozen)):
+                shutil.rmtree(self.folder / str(frozen.number), ignore_errors=True)
+        with contextlib.suppress(OSError):  # it was never made, or a trial is under way
+            self.folder.rmdir()
 
     def outcomes(self) -> list[Outcome]:
         """All trials that were begun, numbered in order; one that was taken over stays in its place."""

@@ -86,6 +86,8 @@ class Claim:
 class Study:
     """The trials of a plan on a data set."""
 
+    pause = 0.5  # seconds between two looks at what others do
+
     def __init__(self, path: Path, plan: Plan, dataset: Dataset, pruner: str = "median") -> None:
         optuna = load_optuna()
         self.path, self.plan = path, plan

@@ -99,11 +99,13 @@ def work(search: Search, stop: Callable[[], bool] | None = None, hear: Hear = la
         if claim is None and study.is_over(search.trials):
             break
         if claim is None:  # others are at work: the trial of one that dies is taken up here
-            time.sleep(POLL_SECONDS)
+            time.sleep(study.pause)
             continue
         judge = Judge(claim, over, lambda: hear(study.outcomes()))
         try:
             _run(dataset, search.plan, claim, judge)
+        except TrialLost:
+            pass  # another worker goes on with it
         finally:
             claim.hold.release()
         hear(study.outcomes())
@@ -116,8 +118,6 @@ def _run(dataset: Dataset, plan: Plan, claim: Claim, judge: Judge) -> None:
         _, progress = fit(
             dataset, plan.config(claim.values), claim.checkpoint, resume=True, reporter=judge, stop=judge.asked
         )
-    except TrialLost:
-        pass  # another worker goes on with it
     except Interrupted:
         claim.let_go()
         if not judge.stopped:
