@@ -33,10 +33,13 @@ BEAT = 0.05
 Open = Callable[[Plan], SharedStudy]
 
 
-@pytest.fixture(params=["memory", "postgresql"])
+on_both = pytest.mark.parametrize("opened", ["memory", "postgresql"], indirect=True)
+
+
+@pytest.fixture
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Another worker of the one study of this test."""
-    if request.param == "memory":
+    """Another worker of the one study of this test, in memory unless the test says where."""
+    if getattr(request, "param", "memory") == "memory":
         address, storage = Address("grpc", "grpc://nowhere"), load_optuna().storages.InMemoryStorage()
     else:
         address, storage = parse_storage(request.getfixturevalue("postgres")), None
@@ -60,7 +63,12 @@ def wait_for(study: SharedStudy, most: int) -> SharedClaim:
     raise AssertionError("no trial")
 
 
-@pytest.mark.parametrize(("plan", "most"), [(GRID, 99), (SEARCH, 7)], ids=["grid", "search"])
+@pytest.mark.parametrize(
+    ("plan", "most", "opened"),
+    [(GRID, 99, "memory"), (GRID, 99, "postgresql"), (SEARCH, 7, "memory")],
+    indirect=["opened"],
+    ids=["grid-memory", "grid-postgresql", "search-memory"],
+)
 def test_workers_at_once_begin_as_many_trials_as_are_wanted_and_no_point_twice(
     plan: Plan, most: int, opened: Open
 ) -> None:
@@ -84,6 +92,7 @@ def test_workers_at_once_begin_as_many_trials_as_are_wanted_and_no_point_twice(
         assert studies[0].outcomes()[0].values == plan.usual(DATA)
 
 
+@on_both
 def test_a_trial_whose_worker_is_gone_is_begun_again_and_given_up_in_the_end(opened: Open) -> None:
     study = opened(SEARCH)
     first = study.claim(2)
@@ -136,6 +145,7 @@ def test_the_trial_of_a_living_worker_is_its_own_and_a_lost_one_is_told_so(opene
     assert not other.folder.exists()
 
 
+@on_both
 def test_two_that_begin_the_same_lost_trial_again_leave_one_of_them(opened: Open) -> None:
     study, other = opened(SEARCH), opened(SEARCH)
     first = study.claim(1)
@@ -176,6 +186,27 @@ def test_a_study_in_a_storage_is_of_one_search_on_the_same_facts(opened: Open, m
     study._study.set_user_attr("plan", {"facts": study._mine["facts"], "dim": 7})  # two that began it at once
     with pytest.raises(RunError, match="a study of another search"):
         study.claim(1)
+
+
+def test_first_workers_may_open_a_new_database_at_once(postgres: str, tmp_path: Path) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("create database fresh")
+    address = parse_storage(postgres.replace("/events", "/fresh"))
+    start, studies = threading.Barrier(6), list[SharedStudy]()
+
+    def open_study() -> None:
+        start.wait()
+        studies.append(SharedStudy(Shared("fresh", address, BEAT), tmp_path, SEARCH, DATA))
+
+    threads = [threading.Thread(target=open_study) for _ in range(start.parties)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(studies) == len(threads)
+    assert len({study.folder for study in studies}) == 1
 
 
 def test_the_packages_of_a_cluster_are_there() -> None:
