@@ -28,7 +28,7 @@ __all__ = ["postgres"]
 
 ROOT = Path(__file__).parents[2]
 TINY = ["dim=[2, 3]", "layers=1", "history=[1, 2]", "batch_windows=8", "device=cpu", "epochs=3", "checkpoint_seconds=0"]
-TRIALS, BEAT = 5, 0.5
+TRIALS, BEAT = 3, 0.4
 SECRETS = [PASSWORD, quote(PASSWORD), quote(PASSWORD, safe="")]
 WORKER = """
 import sys, time
