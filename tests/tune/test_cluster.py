@@ -212,3 +212,15 @@ def test_an_address_keeps_its_parts() -> None:
     address: Any = parse_storage("postgresql://me:p%40ss@host:5/db?sslmode=require&sslpassword=hush")
     assert (str(address), address.options) == ("postgresql://me@host:5/db", {"sslmode": "require"})
     assert "hush" not in repr(address)
+
+
+@pytest.mark.slow
+def test_processes_of_one_machine_share_it_too(
+    owned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The password reaches them, and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    words = ["tune", "world", "--model", "tango-distmult", *WORDS, "--storage", with_password(owned), "--study", "two"]
+    found = printed(capfd, *words, "--trials", "3", "--workers", "2")
+    assert [trial["state"] for trial in found["trials"]] == ["done"] * 3
+    assert not any(secret in text for secret in SECRETS for text in (*capfd.readouterr(), str(found)))

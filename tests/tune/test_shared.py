@@ -13,10 +13,11 @@ import pytest
 
 from conftest import make_dataset
 from postgres_server import missing, postgres
-from tangokg.errors import RunError, TrainingError
+from tangokg.errors import ConfigError, RunError, TrainingError
 from tangokg.quads.addresses import Address
 from tangokg.train import Progress
 from tangokg.tune.outcomes import OVER
+from tangokg.tune.python import choose_place
 from tangokg.tune.sampling import load_optuna
 from tangokg.tune.shared import SharedClaim, SharedStudy
 from tangokg.tune.space import Plan, make_plan
@@ -244,6 +245,20 @@ def test_a_worker_whose_trial_was_taken_over_goes_on_with_the_next(
     monkeypatch.setattr(sys.modules["tangokg.tune.work"], "fit", fit)
     assert [(o.number, o.state, o.mrr) for o in work(search)] == [(0, "done", 40.0), (1, "done", 30.0)]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("study", "data", "name"),
+    [(None, "my events", "my-events-search"), ("a.1_x", "events", "a.1_x"), (None, ".x", "x-search")],
+)
+def test_a_study_in_a_storage_has_a_plain_name(study: str | None, data: str, name: str) -> None:
+    path, shared = choose_place(study, "grpc://host:3", data, "search", Path("unused"))
+    assert shared is not None
+    assert (path, shared.name) == (Path("runs") / name, name)
+    for wrong in ("a/b", "../x", " "):
+        with pytest.raises(ConfigError, match="expected a name"):
+            choose_place(wrong, "grpc://host:3", data, "search", Path("unused"))
+    assert choose_place("a/b", None, data, "search", Path("unused")) == (Path("a/b"), None)
 
 
 def test_trials_beyond_those_that_are_wanted_are_not_waited_for(opened: Open) -> None:

@@ -112,7 +112,7 @@ def choose_place(
     """Where a study is: a file, or a name in a storage, whose checkpoints lie below ``runs``."""
     if storage is None:
         return Path(study or usual), None
-    name = str(study or f"{data}-{preset}")
+    name = str(study or re.sub(r"[^\w.-]+", "-", f"{data}-{preset}").lstrip(".-"))
     if not re.fullmatch(r"\w[\w.-]{0,99}", name):
         raise ConfigError(f"--study {name!r}: with --storage expected a name of letters, digits, '-', '_' and '.'.")
     return Path("runs") / name, Shared(name, parse_storage(storage))
