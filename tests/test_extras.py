@@ -32,12 +32,23 @@ with open("events.csv", "w") as file:
 options = {{"dim": 4, "epochs": 1, "device": "cpu", "verbose": False}}
 tk.fit("events.csv", "tango-distmult", out="run", loggers={loggers!r}, **options)
 """
+STORAGE = """
+from tangokg.errors import RunError
+from tangokg.tune.storage import open_storage, parse_storage
+for place in ("postgresql://me@127.0.0.1:9/x", "grpc://127.0.0.1:9"):
+    try:
+        open_storage(parse_storage(place))
+    except RunError:
+        continue
+    raise SystemExit(place)
+"""
 WORKS = {
     "tensorboard": FIT.format(loggers="tensorboard"),
     "mlflow": FIT.format(loggers="mlflow"),
     "wandb": FIT.format(loggers="wandb"),
     "hub": FIT.format(loggers="csv")
     + "from tangokg.cli import main\nassert main(['push', 'run', 'anna/visits', '--to', 'shared']) == 0",
+    "cluster": STORAGE,
     "mcp": "from tangokg.serve.mcp import make_server\nmake_server('http://127.0.0.1:9')",
 }
 

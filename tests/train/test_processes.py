@@ -23,7 +23,7 @@ from tangokg.train.devices import make_fabric
 from tangokg.train.dividing import divide
 from tangokg.train.loop import fit
 from tangokg.train.material import build_model
-from tangokg.train.processes import Group
+from tangokg.train.processes import Group, _meeting_place
 from tangokg.train.settings import TrainSettings
 
 PATIENCE = 600  # seconds, on a machine that may be busy
@@ -157,3 +157,14 @@ def test_a_process_has_one_device_under_slurm_too(tmp_path: Path, monkeypatch: p
             monkeypatch.setenv(f"SLURM_{name}", value)
         fabric = make_fabric(TrainSettings(device="cpu"))
     assert (fabric.world_size, fabric.global_rank) == (1, 0)
+
+
+def test_tasks_of_a_step_of_slurm_meet_and_other_steps_do_not_disturb_them() -> None:
+    """Also with --ntasks, and in a step that has some of the job's nodes."""
+    job = {"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "gpu[01-04]"}
+    steps = [job | {"SLURM_STEP_ID": str(step), "SLURM_STEP_NODELIST": "gpu[03-04]"} for step in range(9)]
+    places = [_meeting_place(step) for step in steps]
+    assert {place["MASTER_ADDR"] for place in places} == {"gpu03"}
+    assert _meeting_place(job)["MASTER_ADDR"] == "gpu01"
+    assert len({place["MASTER_PORT"] for place in places}) == len(places)
+    assert all(1024 < int(place["MASTER_PORT"]) < 32_768 for place in places)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tangokg.report.figures import COLOURS, write_figure
+from tangokg.tune.outcomes import Outcome
 from tangokg.tune.space import Choice, Range, Space
-from tangokg.tune.study import Outcome
 
 COLUMNS = 3
 GROUPS = 3  # of a range, for its share
