@@ -21,18 +21,24 @@ options = {{"dim": 4, "epochs": 1, "device": "cpu", "verbose": False}}
 tk.fit("events.csv", "tango-distmult", out="run", loggers={loggers!r}, **options)
 """
 SERVE = """
-import json, os, signal, threading
+import json, os, signal, threading, time
+from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 from tangokg.serve.running import serve
 from tangokg.serve.settings import ServeSettings
 seen = []
+def ask(url):
+    for attempt in range(100):
+        with suppress(OSError):  # it may not listen yet
+            return urlopen(url, timeout=60).read()
+        time.sleep(0.1)
 def look(url):
     try:
-        seen.append(urlopen(url, timeout=60).read())
-        seen.append(json.load(urlopen(url + "api/v1/model", timeout=60)))
+        seen.append(ask(url))
+        seen.append(json.loads(ask(url + "api/v1/model")))
     finally:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
 serve(Path("run"), ServeSettings(port=0), tell=lambda url: threading.Thread(target=look, args=(url,)).start())
 assert b"<html" in seen[0] and seen[1]["example"], seen
 """
