@@ -65,7 +65,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """The wheel without extras; skipped where packages cannot be had (a failure in CI)."""
     environment = Environment(tmp_path_factory.mktemp("core") / "venv")
-    reach = [environment.python, "-m", "pip", "download", "-q", "--no-deps", "filelock"]
+    reach = [str(environment.python), "-m", "pip", "download", "-q", "--no-deps", "filelock"]
     if subprocess.run(reach, cwd=environment.packages.parent, capture_output=True, check=False).returncode:
         if os.environ.get("CI") == "true":
             pytest.fail("pip cannot download packages, and CI is true: clean environments must be tested.")

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from clean_environments import PROJECT, Environment, run
-from clean_environments import core as core  # fixtures
-from clean_environments import wheel as wheel
 
 EXTRAS = {name for name in PROJECT["optional-dependencies"] if name != "dev"}  # `make test` installs dev
 FIT = """

@@ -13,8 +13,6 @@ import pytest
 
 import tangokg
 from clean_environments import PROJECT, ROOT, Environment, build, run
-from clean_environments import core as core  # fixtures
-from clean_environments import wheel as wheel
 
 DATA_FILES = (
     "quads/registry.toml",
