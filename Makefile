@@ -6,7 +6,7 @@ BIN := .venv/Scripts
 endif
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q --no-warn-script-location
 
-.PHONY: demo test test-all newest lint unit install reproduce bench dist clean
+.PHONY: demo test test-all newest lint unit install reproduce bench tgb dist clean
 demo: .venv/installed
 	$(BIN)/tango demo
 	@echo 'tango is in $(BIN): activate it with `source $(BIN)/activate`'
@@ -40,6 +40,18 @@ BENCH ?= step
 bench: .venv/installed
 	$(BIN)/python -m experiments bench $(BENCH)
 
+# Models on TGB 2.0, five seeds each: docs/tgb.md. DATA is the folder that holds tkgl_smallpedia and the others.
+DATA ?=
+SETS ?=
+MODELS ?= tango recurrency
+SEEDS ?= 0 1 2 3 4
+DEVICE ?= auto
+OUT ?= runs/tgb
+tgb: .venv/installed
+	$(if $(DATA),,$(error name the folder of the data: make tgb DATA=path/to/datasets))
+	$(BIN)/python -m experiments tgb $(DATA) $(if $(SETS),--sets $(SETS)) --models $(MODELS) --seeds $(SEEDS) \
+		--device $(DEVICE) --out $(OUT)
+
 # Wheel and source distribution in dist/, checked as a package index would.
 dist: .venv/installed-dev
 	rm -rf dist
@@ -58,7 +70,7 @@ install: .venv/installed
 .venv/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("tangokg needs Python 3.11 or later; set PYTHON=python3.12, say" if sys.version_info < (3, 11) else 0)'
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(PIP) -e .
+	$(PIP) -e ".[serve]"
 	@touch $@
 
 .venv/installed-dev: .venv/installed

@@ -16,7 +16,7 @@ from tangokg.train import RunConfig, make_config
 
 CONFIGS = Path(__file__).parent / "configs"
 KEYS = ("base", "about", "row", "form", "model", "data", "seeds", "measure", "settings", "train", "sets", "variants")
-OF_SETS = ("seeds", "measure", "settings", "train")  # keys of [sets.DATA]
+OF_SETS = ("row", "seeds", "measure", "settings", "train")  # keys of [sets.DATA]
 OF_VARIANTS = ("about", "data", *OF_SETS)  # keys of [variants.NAME]
 
 THINNED = "ICEWS05-15-thinned"  # the paper's ICEWS05-15_continuous, whose draw is not published

@@ -145,7 +145,8 @@ def _test(result: Result) -> float:
 
 def _detailed(results: Results) -> Iterator[tuple[str, str, str]]:
     """Label, seeds and name of the default model, its variants and counting on each set."""
-    for experiment in (e for e in experiments().values() if e.file == DEFAULT):
+    usual = [e.data for e in _of_default()]
+    for experiment in (e for e in experiments().values() if e.file == DEFAULT and e.data in usual):
         label = f"{experiment.data}-{experiment.variant}" if experiment.variant else experiment.data
         yield label, str(len(results.of(experiment.name))), experiment.name
     for experiment in _of_default():
@@ -170,6 +171,31 @@ def show_default_ahead(results: Results) -> str:
         for label, _, name in _detailed(results)
     ]
     return markdown(("", *AHEAD), rows)
+
+
+# A large set
+
+LARGE = {  # on retrosheet: label -> preset
+    "the objects of the last snapshot again": "baseline-copy-last",
+    "counting: how often a fact was seen": "baseline-frequency",
+    "`recurrency`": "recurrency",
+    "the paper form of TANGO": "paper-tucker-large",
+    "`tango`": "flagship-large",
+    "`tango`, a small size": "flagship-large-cpu",
+}
+
+
+def show_large(results: Results) -> str:
+    """Accuracy, time and memory on retrosheet."""
+    paths = [("test", "time-aware", "mrr"), ("test", "time-aware", "hits@10"), ("strata", "test", "recurrent", "mrr")]
+    paths += [("strata", "test", "cold", "mrr"), ("protocols", "inductive", "time-aware", "mrr")]
+    rows = []
+    for label, preset in LARGE.items():
+        if runs := results.of(name := f"{preset}/retrosheet"):
+            figures = (_plain_mrr(results.value(name, *path)) for path in paths)
+            rows.append((label, *figures, _time(runs), _memory(runs)))
+    head = ("", "MRR", "Hits@10", "recurrent", "cold", "entities that training never saw", "training time", "memory")
+    return markdown(head, rows)
 
 
 # The configs
@@ -260,6 +286,7 @@ OVERVIEWS: dict[str, Callable[[Results], str]] = {
     "default model means": show_default_means,
     "default model strata": show_default_strata,
     "default model ahead": show_default_ahead,
+    "large": show_large,
     "configs": show_configs,
     "first searches": show_first_searches,
     "second searches": show_second_searches,

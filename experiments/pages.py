@@ -17,6 +17,7 @@ from experiments.overview import OVERVIEWS
 from experiments.show import SPECIAL, show
 from experiments.store import Results
 from experiments.tables import tables
+from experiments.tgb import show_leaderboard
 from tangokg.errors import ConfigError, nearest, offer
 
 ROOT = Path(__file__).parent.parent
@@ -37,7 +38,8 @@ def blocks(results: Results) -> dict[str, Callable[[], str]]:
     """Name of a block -> what makes its text."""
     makers: dict[str, Callable[[Results], str]] = {name: partial(show, name) for name in (*tables(), *SPECIAL)}
     makers |= OVERVIEWS | {"gains": show_gains} | {f"claim {name}": partial(show_claim, name) for name in CLAIMS}
-    return {name: partial(make, results) for name, make in makers.items()} | blocks_of_speed()
+    by_hand = {"tgb leaderboard": show_leaderboard}
+    return {name: partial(make, results) for name, make in makers.items()} | blocks_of_speed() | by_hand
 
 
 def refresh(text: str, known: dict[str, Callable[[], str]]) -> str:

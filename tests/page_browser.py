@@ -18,6 +18,7 @@ import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NARROW, WIDE = 390, 1440
+PATIENCE = 120  # seconds until a test gives up waiting: a busy machine is slow, and a state that never comes is rare
 TOKEN = "a-token-that-may-write"
 
 
@@ -55,13 +56,13 @@ def site(browser: Any, made: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("page")
     run, log, port = folder / "run", folder / "log", _free_port()
     shutil.copytree(made, run)
-    command = [sys.executable, "-m", "tangokg.cli", "serve", str(run), "--port", str(port)]
+    command = [sys.executable, "-m", "tangokg.cli", "serve", str(run), "--beside", str(made), "--port", str(port)]
     with log.open("w") as out:
         tokens = {"TANGOKG_WRITE_TOKEN": TOKEN}
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=os.environ | tokens)
     address = f"http://127.0.0.1:{port}"
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while not _answers(address):
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < end, log.read_text()
@@ -92,7 +93,7 @@ def open_page(browser: Any, site: str) -> Iterator[Open]:
 
     def start(place: str = "", width: int = WIDE, scheme: str = "light", charts: bool = False) -> Any:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(1000 * PATIENCE)
         contexts.append(context)
         page = context.new_page()
         if not charts:  # plotly takes a second to start, for nothing where no chart is looked at

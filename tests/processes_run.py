@@ -1,6 +1,7 @@
 """What each of several processes does in the tests: trains models, and the first one keeps what came out.
 
-python processes_run.py FOLDER [NAME ...]    in the environment of torchrun
+python processes_run.py FOLDER [CASE ...]      in the environment of torchrun
+python processes_run.py FOLDER die CASE
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from conftest import make_dataset
+from conftest import facts_like, make_dataset, make_vocab
 from tangokg.models import MODELS
+from tangokg.quads.values import Dataset, concatenate
 from tangokg.train import Progress, RunConfig, TrainSettings
 from tangokg.train.loop import fit
 from tangokg.train.processes import ALONE, Group, joined
@@ -31,6 +33,14 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "parts": ("tango", {}, {"score_memory": 1e-6}),
     "conve": ("tango-distmult", {"decoder": "conve"}, {}),
 }
+PARTS = {"score_memory": 1e-6}
+DIVIDED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # the entities are divided, not the windows
+    "divided tango": ("tango", {}, PARTS),
+    "divided tango-tucker": ("tango-tucker", {}, PARTS),
+    "divided tango-distmult": ("tango-distmult", {"static": True, "normalise": True}, {}),
+    "divided with noise": ("tango", {"dropout": 0.3, "pair_dropout": 0.3, "newcomers": 0.2, "ode": True}, {}),
+}
+CASES |= {case: (name, own, {"shard_entities": True} | more) for case, (name, own, more) in DIVIDED.items()}
 
 
 def config_of(case: str, **train: Any) -> RunConfig:
@@ -47,19 +57,38 @@ def config_of(case: str, **train: Any) -> RunConfig:
     return RunConfig(name, replace(own, **values), TrainSettings(**(usual | more | train)), seed=5)
 
 
+def dataset_of(case: str) -> Dataset:
+    dataset = make_dataset(1, 10)
+    return one_more(dataset) if case in DIVIDED else dataset
+
+
+def one_more(dataset: Dataset) -> Dataset:
+    """With one entity more, which has facts, so that two processes have different numbers of entities."""
+    train, new = dataset.train, dataset.vocab.num_entities
+    vocab = make_vocab(new + 1)
+    first, last = int(train.t.min()), int(train.t.max())
+    more = facts_like(train, [(new, 0, 3, first), (2, 1, new, last), (new, 2, 5, last)])
+    train = concatenate([replace(train, vocab=vocab), replace(more, vocab=vocab)])
+    return replace(dataset, train=train, **{n: replace(getattr(dataset, n), vocab=vocab) for n in ("valid", "test")})
+
+
 def train_case(case: str, group: Group = ALONE, **more: Any) -> tuple[dict[str, torch.Tensor], Progress]:
-    model, progress = fit(make_dataset(1, 10), config_of(case, **more), group=group)
+    model, progress = fit(dataset_of(case), config_of(case, **more), group=group)
     return {name: tensor.contiguous() for name, tensor in model.state_dict().items()}, progress
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 def start(folder: Path, *words: str, size: int = 2) -> list[subprocess.Popen[str]]:
     """Processes that form a group, as torchrun starts them."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
     source = Path(__file__).resolve()
     path = os.pathsep.join([str(source.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "PYTHONPATH": path}
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(size), "PYTHONPATH": path}
     place |= {"TORCHELASTIC_RUN_ID": "test", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": str(size)}
     return [
         subprocess.Popen(
@@ -83,7 +112,7 @@ def main(folder: Path, cases: list[str]) -> None:
                 (folder / f"{case}.json").write_text(json.dumps(progress.log))
 
 
-def die_in_training(folder: Path) -> None:
+def die_in_training(folder: Path, case: str) -> None:
     """The second process is killed within an epoch; the first must end with a clear message."""
     torch.set_num_threads(1)
     with joined() as group:
@@ -93,12 +122,12 @@ def die_in_training(folder: Path) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return ""
 
-        config = config_of("tango", checkpoint_seconds=0.0, epochs=4)
-        fit(make_dataset(1, 10), config, folder / "checkpoint", stop=stop, group=group)
+        config = config_of(case, checkpoint_seconds=0.0, epochs=4)
+        fit(dataset_of(case), config, folder / "checkpoint", stop=stop, group=group)
 
 
 if __name__ == "__main__":
-    if sys.argv[2:] == ["die"]:
-        die_in_training(Path(sys.argv[1]))
+    if sys.argv[2:3] == ["die"]:
+        die_in_training(Path(sys.argv[1]), sys.argv[3])
     else:
         main(Path(sys.argv[1]), sys.argv[2:])

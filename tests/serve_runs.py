@@ -14,9 +14,10 @@ from tangokg.serve.service import Service
 from tangokg.serve.settings import ServeSettings
 
 
-def make_service(run: Path, **settings: Any) -> Service:
-    """The service of a run folder, with its journal there."""
-    return Service(load(run, "cpu"), replace(ServeSettings(), **settings), run, run / FILE)
+def make_service(run: Path, beside: Path | None = None, **settings: Any) -> Service:
+    """The service of a run folder, with its journal there, and of another beside."""
+    second = None if beside is None else (load(beside, "cpu"), beside)
+    return Service(load(run, "cpu"), replace(ServeSettings(), **settings), run, run / FILE, second)
 
 
 def forecasts(client: TestClient) -> list[Any]:

@@ -28,7 +28,7 @@ ORDER = [
     "tune",
     "serve",
 ]
-SHARED = {"config", "errors", "masks"}
+SHARED = {"config", "errors", "masks", "shards"}
 MATHEMATICS = {  # libraries that a model may use
     "__future__",
     "abc",

@@ -9,7 +9,7 @@ import inspect
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from experiments.bench import evaluate, gradients, growth, load, observe, step, twin
+from experiments.bench import evaluate, gradients, growth, load, observe, serve, step, twin
 
 BENCHMARKS: dict[str, ModuleType] = {
     "step": step,
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "evaluate": evaluate,
     "load": load,
     "observe": observe,
+    "serve": serve,
 }
 
 

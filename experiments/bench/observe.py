@@ -37,13 +37,8 @@ def measure(
     Each question (s, r, ?) is about another subject of the last known facts. What is sorted once, when a run is loaded
     and asked for the first time, is measured apart.
     """
-    logger.info(f"{data}: setting up")
-    dataset, config = read_set(data), make_config(model, assignments=[*settings, f"device={device.type}"])
-    train = build_timeline(dataset.past)
-    scorer = build_model(config, train)
-    scorer.settle(train)
-    del train
-    forecaster = Forecaster(scorer.to(device), dataset, config, chances=_few_chances(scorer, dataset, device))
+    forecaster = untrained(data, model, settings, device)
+    dataset = forecaster.dataset
     facts, watch = dataset.facts, Stopwatch(device)
     rows = np.random.default_rng(0).permutation(np.flatnonzero(facts.t == facts.t.max()))
     names = facts.vocab.entities, facts.vocab.relations
@@ -65,6 +60,16 @@ def measure(
     figures = {f"{part}_seconds": seconds.median for part, seconds in times.items()} | {"peak_bytes": peak.bytes}
     asked = {"data": dataset.name, "facts": len(facts), "model": model, "settings": list(settings)}
     return make_result("observe", asked | {"new": new, "repeats": repeats}, figures=figures, rows=shown, device=device)
+
+
+def untrained(data: str, model: str, settings: tuple[str, ...], device: torch.device) -> Forecaster:
+    """A model with its first weights, which knows all facts of a set; asking it takes as long as a trained one."""
+    logger.info(f"{data}: setting up")
+    dataset, config = read_set(data), make_config(model, assignments=[*settings, f"device={device.type}"])
+    train = build_timeline(dataset.past)
+    scorer = build_model(config, train)
+    scorer.settle(train)
+    return Forecaster(scorer.to(device), dataset, config, chances=_few_chances(scorer, dataset, device))
 
 
 def _few_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances:

@@ -26,11 +26,13 @@ COLUMNS = {  # of each table; those of ``step`` come from the figures, of the ot
     "load": "form facts read_seconds read_facts_a_second read_peak_bytes build_seconds seconds facts_a_second "
     "peak_bytes",
     "observe": "data facts model what seconds",
+    "serve": "what count median_seconds p95_seconds p99_seconds resident_bytes",
 }
 LEFT = {"step": 3, "twin": 3, "gradients": 2, "evaluate": 4, "observe": 4}  # columns of text; else one
 ABOUT = {  # what was asked, where every device was asked something else
     "growth": "{model}, {facts:,} facts at each time, {entities:,} entities, k = {history}, d = {dim}, {layers} layers",
     "gradients": "{facts:,} facts at each time, k = {history}, d = {dim}, {layers} layers, {nodes} nodes of irdm",
+    "serve": "{data}, {facts:,} facts, {model} ({size}), {clients} clients, {new} facts posted every second",
 }
 PLOTS: dict[str, Callable[[Path, Sequence[Result]], None]] = {
     "step": plot_step,

@@ -32,7 +32,9 @@ def test_calibration_is_measured_and_drawn(run: Path, tmp_path: Path, capsys: py
     assert python.read_bytes() == plot.read_bytes(), "the same figure from Python"
 
 
-@pytest.mark.parametrize("more", [["--by", "time"], ["--inductive"], ["--filter", "raw"], ["--horizon", "1-3"]])
+@pytest.mark.parametrize(
+    "more", [["--by", "time"], ["--inductive"], ["--filter", "raw"], ["--horizon", "1-3"], ["--protocol", "tgb"]]
+)
 def test_calibration_does_not_go_with_ranks(more: list[str], run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(run), "--calibration", *more]) == 2
     assert "asks about all recently active pairs" in capsys.readouterr().err

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.main import get_command
 
@@ -17,10 +19,12 @@ from tangokg.cli import main
 from tangokg.cli.app import app
 from tangokg.cli.evaluate import Filter
 from tangokg.cli.options import ABOUT_MODEL, DEVICES, parse_device
+from tangokg.cli.protocols import ProtocolName
 from tangokg.cli.train import SMALL as SMALLER
 from tangokg.forecast import load
 from tangokg.models import MODELS
 from tangokg.rank import FILTERS, multi_step
+from tangokg.rank.protocols import PLAIN
 from tangokg.train import make_config
 
 __all__ = ["run"]  # a fixture
@@ -46,6 +50,7 @@ def test_help_of_every_command_ends_with_examples(words: list[str], capsys: pyte
 def test_help_names_every_model_and_filter() -> None:
     assert all(name in ABOUT_MODEL for name in MODELS)
     assert {f.value for f in Filter} == set(FILTERS)
+    assert {p.value for p in ProtocolName} == set(PLAIN)
 
 
 def test_devices_are_those_of_the_settings() -> None:
@@ -213,3 +218,41 @@ def test_a_counter_stands_beside_what_was_trained(
     assert sum("frequency" in line for line in lines) == len(whole["results"])
     assert main(["train", "--out", str(run), "--resume"]) == 0
     assert sum("frequency" in line for line in capsys.readouterr().out.splitlines()) == 2
+
+
+def test_the_protocol_of_tgb_and_lists_of_candidates(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without lists it is the time-aware rank; lists are read once and hold for the counter beside, too."""
+    whole = printed(capsys, "evaluate", str(run))
+    as_tgb = printed(capsys, "evaluate", str(run), "--protocol", "tgb")
+    assert list(as_tgb["results"][0]) == ["horizon", "queries", "tgb", "raw", "time-aware", "time-unaware", "distance"]
+    assert as_tgb["protocol"] == "tgb"
+    for of in ("results", "frequency"):
+        assert as_tgb[of][0]["tgb"] == whole[of][0]["time-aware"]
+    vocab, test = load(run).facts.vocab, load(run).dataset.test
+    rows: dict[tuple[int, int, int], dict[str, Any]] = {}
+    for s, r, o, t in zip(test.s.tolist(), test.r.tolist(), test.o.tolist(), test.t.tolist(), strict=True):
+        for side, own, label in (("subject", s, r), ("object", o, r + vocab.num_relations)):
+            rows[own, label, t] = {
+                side: vocab.entities[own],
+                "relation": vocab.relations[r],
+                "time": t,
+                "candidates": [0],
+            }
+    path = tmp_path / "lists.parquet"
+    pq.write_table(pa.Table.from_pylist([{"subject": None, "object": None} | row for row in rows.values()]), path)
+    words = ["evaluate", str(run), "--candidates", str(path)]
+    among = printed(capsys, *words, "--protocol", "tgb")
+    for of in ("results", "frequency"):
+        assert among[of][0]["raw"]["hits@3"] == 100, "there are two candidates at most"
+        assert among[of][0]["tgb"]["mrr"] <= among[of][0]["raw"]["mrr"], "an answer in its own list ties with itself"
+    assert main([*words, "--protocol", "tgb"]) == 0
+    assert "protocol of TGB, among listed candidates" in " ".join(capsys.readouterr().out.split())
+    assert printed(capsys, *words)["results"][0]["raw"] == among["results"][0]["raw"]
+
+
+@pytest.mark.parametrize("more", [["--horizon", "3"], ["--multi-step"], ["--inductive"]], ids=" ".join)
+def test_the_protocol_of_tgb_goes_with_no_other(more: list[str], run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run), "--protocol", "tgb", *more]) == 2
+    assert "leave out the other protocols" in capsys.readouterr().err

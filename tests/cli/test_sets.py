@@ -121,6 +121,7 @@ def test_demo_compares_tango_with_counters_and_the_oracle(
         assert shown in text.out
         assert shown not in text.err
     assert "tango train events.csv" in text.err
+    assert "tango demo --serve" in text.err.splitlines()[-1]
     assert "trips" not in text.err
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "trips.py").touch()
@@ -129,6 +130,7 @@ def test_demo_compares_tango_with_counters_and_the_oracle(
     assert "python examples/trips.py" in text.err
     assert "tango train trips.csv --out runs/trips\n" in text.err
     assert f"tango forecast {tmp_path / 'run'} " in text.err
+    assert f"tango serve {tmp_path / 'run'} " in text.err.splitlines()[-1]
 
 
 def test_a_demo_says_how_to_replace_the_run_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,8 @@ from torch.nn.functional import cross_entropy
 from conftest import N, all_queries, equal, make_timeline
 from tangokg.decode import States
 from tangokg.decode import states as module
-from tangokg.decode.states import ALIGNED, STATE_BYTES, TakeRows
+from tangokg.decode.rows import TakeRows
+from tangokg.decode.states import ALIGNED, STATE_BYTES
 from tangokg.snapshots.blocks import build_block
 from tangokg.snapshots.windows import Queries, windows_at
 

@@ -40,7 +40,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 # Options that are passed on, which no signature shows
 MORE = {
-    "evaluate": ["cells", "windows_at_once", "progress"],
+    "evaluate": ["cells", "windows_at_once", "progress", "candidates"],
     "observe": ["columns", "unit", "timezone", "date_format", "skip_bad", "relation", "overlap"],
     "tune": ["unit", "overlap", "skip_bad"],
     "compare": ["unit", "overlap", "skip_bad"],
@@ -114,6 +114,7 @@ NONSENSE: list[tuple[str, dict[str, Any]]] = [
     ("evaluate", {"cells": "x"}),
     ("evaluate", {"cells": 0}),
     ("evaluate", {"progress": 5}),
+    ("evaluate", {"candidates": 5}),
     ("evaluate", {"windows_at_once": 0}),
     ("calibration", {"recent": 0}),
     ("calibration", {"recent": -1}),

@@ -165,7 +165,7 @@ WRONG: dict[str, Callable[[tk.Forecaster], Any]] = {
     "observe with an unknown option": lambda f: f.observe(frame(), colums=COLUMNS),
     "evaluate a number": lambda f: f.evaluate(5),
     "evaluate a part that is not there": lambda f: f.evaluate("tset"),
-    "evaluate by no protocol": lambda f: f.evaluate(protocol="multi-step"),  # type: ignore[arg-type]
+    "evaluate by no protocol": lambda f: f.evaluate(protocol="multi-step"),
     "evaluate with an unknown option": lambda f: f.evaluate(horizon=3),
     "an unknown filter": lambda f: f.evaluate()["time"],
     "an unknown direction": lambda f: f.evaluate().by_relation("raw", "up"),  # type: ignore[arg-type]

@@ -143,7 +143,7 @@ def test_the_subject_stream_attends_by_the_formula() -> None:
     queries = partners.queries
     h_s = states()[queries.window, queries.s]
     with torch.no_grad():
-        found = stream(partners, h_s, entities, GAP)
+        found = stream(partners, h_s, lambda weight, o: (entities @ weight)[o], GAP)
         for q in range(0, len(queries), 5):
             w, s, r = int(queries.window[q]), int(queries.s[q]), int(queries.r[q])
             t = float(partners.windows.t[w])

@@ -21,7 +21,7 @@ from tangokg.models import MODELS
 from tangokg.quads.splits import split_at
 from tangokg.quads.values import Dataset
 from tangokg.rank.metrics import Summary
-from tangokg.train import Interrupted, Progress, RunFolder, TrainSettings, loop
+from tangokg.train import Interrupted, Progress, RunFolder, TrainSettings, loop, validating
 from tangokg.train.checkpoint import load_tensors, save_tensors
 from tangokg.train.exposure import Exposure, everything, seen_before
 from tangokg.train.stopping import STOPPED
@@ -167,7 +167,7 @@ def test_a_refit_takes_all_parts_the_best_number_of_epochs_and_the_same_rates(
         return ended
 
     monkeypatch.setattr(loop.Session, "epoch", spy)
-    monkeypatch.setattr(loop, "examine", lambda *_: {"time-aware": Summary(next(values), {}, 0)})
+    monkeypatch.setattr(validating, "examine", lambda *_: {"time-aware": Summary(next(values), {}, 0)})
     data = make_dataset(1)
     options: dict[str, Any] = {
         "epochs": 4,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from tangokg.errors import DataError
 from tangokg.quads import read_events
 from tangokg.quads.clock import Clock
-from tangokg.quads.splits import split, split_at, thin, thin_dataset
+from tangokg.quads.splits import split, split_at, split_tgb, thin, thin_dataset
 from tangokg.quads.values import Quadruples
 from tangokg.quads.vocabulary import Vocabulary
 
@@ -109,3 +111,39 @@ def test_a_thinned_set_is_one_timeline_in_the_same_parts() -> None:
         assert set(getattr(thinned, part).t) <= set(getattr(data, part).t)
     with pytest.raises(DataError, match="a longest gap of 0 found"):
         thin(data.facts, 0, longest=0)
+
+
+@given(times=TIMES, valid=st.floats(0, 0.4), test=st.floats(0, 0.4))
+def test_the_parts_of_tgb_end_at_quantiles_of_the_times_in_both_directions(
+    times: list[int], valid: float, test: float
+) -> None:
+    facts = facts_at(times)
+    data = split_tgb(facts, valid, test, name="x")
+    assert np.concatenate([data.train.s, data.valid.s, data.test.s]).tolist() == facts.s.tolist()
+    ordered = sorted(times * 2)
+    for earlier, later, share in ((data.train, data.valid, 1 - valid - test), (data.valid, data.test, 1 - test)):
+        place = share * (len(ordered) - 1)
+        if abs(place - round(place)) > 1e-6:  # else rounding says to which side of the quantile a time belongs
+            assert max(earlier.t, default=min(times)) <= ordered[math.floor(place)]
+            assert min(later.t, default=max(times) + 1) > ordered[math.floor(place)]
+    assert any("empty" in note for note in data.notes) == (min(len(data.valid), len(data.test)) == 0)
+
+
+def test_the_parts_of_tgb_hold_facts_decades_away_and_say_where_steps_hide_times() -> None:
+    years = [0, *(1990 + i for i in range(40) for _ in range(50))]
+    data = split_tgb(facts_at(years, Clock("year", "0001-01-01")))
+    assert (data.before, data.after, int(data.train.t.min())) == (None, None, 0)
+    days = facts_at(list(range(20)))
+    hourly = replace(days, t=days.t // 2, exact=days.t / 2)
+    assert [any("fall into one step" in note for note in split_tgb(one).notes) for one in (days, hourly)] == [
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(("valid", "test"), [(-0.1, 0.1), (0.5, 0.5), (float("nan"), 0.1)])
+def test_shares_of_tgb_out_of_range_are_refused(valid: float, test: float) -> None:
+    with pytest.raises(DataError, match="add up to less than 1"):
+        split_tgb(facts_at([1, 2, 3]), valid, test)
+    with pytest.raises(DataError, match="no facts to split"):
+        split_tgb(facts_at([]))

@@ -17,7 +17,7 @@ from tangokg.quads.clock import Clock
 from tangokg.quads.folders import read_folder
 from tangokg.quads.values import Quadruples
 from tangokg.quads.vocabulary import Vocabulary
-from tangokg.rank import FILTERS, LeftOut, Metrics, Protocol, evaluate, examine, horizon, inductive, prepare, true_facts
+from tangokg.rank import FILTERS, Listed, Metrics, Protocol, evaluate, examine, horizon, inductive, prepare, true_facts
 from tangokg.rank.evaluate import CELL_BYTES, CELLS, MOST_CELLS, fitting_cells
 from tangokg.rank.protocols import SINGLE_STEP
 from tangokg.rank.ranks import count_rivals
@@ -135,7 +135,7 @@ def test_counting_a_chunk_reads_nothing_back(timeline: Timeline) -> None:
     """On a device without data every look at a value is an error; on a GPU it would be a wait."""
     exam = prepare(timeline, torch.tensor([3, 4, 7]))
     away = {
-        name: LeftOut(some.o.to("meta"), some.start.to("meta"), some.stop.to("meta"), some.before)
+        name: Listed(some.o.to("meta"), some.start.to("meta"), some.stop.to("meta"), some.before)
         for name, some in exam.left_out.items()
     }
     pairs = {name: some.pairs(2, 7) for name, some in away.items()}

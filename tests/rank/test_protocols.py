@@ -10,17 +10,19 @@ import torch
 from torch import Tensor
 
 from conftest import make_timeline
-from tangokg.errors import ConfigError
+from tangokg.errors import ConfigError, DataError
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Quadruples
 from tangokg.quads.vocabulary import Vocabulary
 from tangokg.rank.protocols import (
+    PLAIN,
     PROTOCOLS,
     SINGLE_STEP,
     Protocol,
     horizon,
     inductive,
     multi_step,
+    named,
     single_step,
 )
 from tangokg.snapshots.timeline import Timeline, build_timeline
@@ -133,3 +135,13 @@ def test_a_name_that_came_after_training_is_not_seen() -> None:
     _, queries = inductive(shorter).ask(timeline, target)
     assert len(queries)
     assert ((queries.s >= len(shorter)) | (queries.answer >= len(shorter))).all()
+
+
+def test_protocols_that_need_no_number_have_names() -> None:
+    for name in PLAIN:
+        assert isinstance(named(name), Protocol)
+    for name in {*PROTOCOLS} - {*PLAIN}:
+        with pytest.raises(TypeError):
+            PROTOCOLS[name]()
+        with pytest.raises(DataError, match="Choose one of single-step, tgb, or a value"):
+            named(name)

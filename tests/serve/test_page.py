@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -17,7 +17,18 @@ from page_browser import browser as browser  # fixtures
 from page_browser import open_page as open_page
 from page_browser import site as site
 
-VIEWS = ("ask", "likely", "entity?name={subject}", "what-if", "record", "surprises", "watch", "post", "model")
+VIEWS = (
+    "ask",
+    "likely",
+    "entity?name={subject}",
+    "what-if",
+    "compare",
+    "record",
+    "surprises",
+    "watch",
+    "post",
+    "model",
+)
 
 
 def _read(site: str, path: str) -> Any:
@@ -184,7 +195,7 @@ def test_a_posted_fact_changes_the_forecast_and_enters_record_and_surprises(open
     _settled(page)
     subject, relation = model["example"]["subject"], model["example"]["relation"]
     first = _answers_of(page).first.evaluate("button => button.textContent")
-    before = page.locator(".answer").first.locator(".faint").first.text_content()
+    before = _read_seen(page, site, subject, relation, first)
     page.get_by_role("link", name="Add facts").click()
     for name, value in (("Subject", subject), ("Relation", relation), ("Object", first)):
         _field(page, name).fill(value)
@@ -196,12 +207,47 @@ def test_a_posted_fact_changes_the_forecast_and_enters_record_and_surprises(open
     page.get_by_role("heading", name="1 fact added").wait_for()
     surprises.get_by_role("link", name=f"{subject} {relation} {first}").wait_for()  # without a reload
     page.get_by_role("link", name=f"What is {subject}").click()
-    row = page.locator(".answer", has=page.get_by_role("button", name=first, exact=True))
-    row.locator(".faint", has_text=model["next"]).first.wait_for()  # the answer from before may still stand there
-    assert row.locator(".faint").first.inner_text() != before
+    page.get_by_role("heading", name=f"{subject} {relation} whom or what").wait_for()
     page.get_by_role("link", name="Track record").click()
     page.wait_for_selector("record-view plot-box .main-svg")
     assert page.locator(".tile dd").first.inner_text().splitlines() == ["2", "in 1 batch"]
+    after = _read_seen(page, site, subject, relation, first)
+    assert after != before
+    assert model["next"] in after
+
+
+def _read_seen(page: Any, site: str, subject: str, relation: str, object_: str) -> str:
+    """What the page says of the past of a fact, asked as yes or no: that answer is always there."""
+    question = {"subject": subject, "relation": relation, "object": object_, "at": _read(site, "/model")["next"]}
+    with page.expect_response("**/forecast"):
+        page.goto(f"{site}/#ask?{urlencode(question)}")
+    page.get_by_role("heading", name=f"{subject} {relation} {object_}", exact=False).wait_for()
+    page.wait_for_selector(".result:not([aria-busy])")
+    return str(page.locator(".answer .answer-name .faint").inner_text())
+
+
+def test_two_runs_answer_side_by_side(open_page: Open, site: str) -> None:
+    page = open_page()
+    _settled(page)
+    page.get_by_role("link", name="Both runs").click()
+    table = page.get_by_role("table", name="Chance and place of each answer")
+    table.wait_for()
+    model = _read(site, "/model")
+    heads = table.get_by_role("columnheader").all_inner_texts()
+    assert len(set(heads)) == 3  # two runs of one name are numbered
+    assert all(
+        head.startswith(name) for head, name in zip(heads[1:], [model["run"], model["beside"]["run"]], strict=True)
+    )
+    rows = table.get_by_role("row").count() - 1
+    assert rows >= 10
+    figures = page.get_by_role("table", name="Figures of both runs")
+    assert figures.get_by_role("row").count() == 3
+    with page.expect_response("**/compare"):
+        _field(page, "Object (optional)").fill(_read(site, "/names?kind=entity&limit=1")["names"][0]["name"])
+        page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector("compare-view .result:not([aria-busy])")
+    assert table.get_by_role("row").count() == 2  # yes or no
+    assert "object" in _asked(page)
 
 
 def test_a_watched_fact_is_judged_by_its_threshold(open_page: Open) -> None:

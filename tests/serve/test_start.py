@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -145,3 +150,40 @@ def test_a_journal_of_another_run_is_told(run: Path, capsys: pytest.CaptureFixtu
     write(run, 1, "no date")
     assert main(["serve", str(run), "--compact"]) == 2
     assert "does not fit this run" in capsys.readouterr().err
+
+
+DEMO = """
+import sys
+from functools import partial
+from tangokg.cli import demo, main
+from tangokg.quads import world
+from tangokg.train import make_config
+world.make_world = partial(world.make_world, num_actors=40, num_newcomers=8, num_days=80)
+small = {"settings": {"dim": 4, "history": 2}, "train": {"epochs": 1, "device": "cpu"}}
+demo.demo_config = lambda seed: make_config("tango-distmult", small)
+sys.exit(main(["demo", "--serve"]))
+"""
+
+
+def test_the_demo_opens_the_page_on_its_world(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    process = subprocess.Popen([sys.executable, "-c", DEMO], stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    told, address = "", None
+    while address is None:
+        line = process.stderr.readline()
+        assert line, told
+        told += line
+        address = re.search(r"http://127\.0\.0\.1:\d+/", line)
+    with urlopen(f"{address[0]}api/v1/model") as answer:
+        assert json.load(answer)["name"] == "world"
+    assert list(tmp_path.glob("tango-*/demo/config.toml"))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode in (0, 130)
+    assert not list(tmp_path.glob("tango-*"))
+
+
+def test_a_demo_that_is_served_prints_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--serve", "--json"]) == 2
+    assert "choose one of them" in capsys.readouterr().err

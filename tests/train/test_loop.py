@@ -23,7 +23,7 @@ from tangokg.rank import evaluate
 from tangokg.rank.metrics import Summary
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import Queries, Windows, draw_windows, queries_of
-from tangokg.train import Material, Progress, RunConfig, Stop, TrainSettings, build_model, fit, loop, memory
+from tangokg.train import Material, Progress, RunConfig, Stop, TrainSettings, build_model, fit, loop, memory, validating
 from tangokg.train.checkpoint import load_tensors
 
 
@@ -86,18 +86,18 @@ def test_the_global_generator_is_left_alone() -> None:
 
 
 def test_early_stopping_keeps_the_best_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "examine", Scripted(5.0, 6.0, 4.0, 6.0))
+    monkeypatch.setattr(validating, "examine", Scripted(5.0, 6.0, 4.0, 6.0))
     model, progress = fit(make_dataset(1), make_config(epochs=9, patience=2))
     assert (progress.epoch, progress.best_epoch, progress.best_mrr) == (4, 2, 6.0)
     assert [row["valid_mrr"] for row in progress.log] == [5.0, 6.0, 4.0, 6.0]
-    monkeypatch.setattr(loop, "examine", Scripted(5.0, 6.0))
+    monkeypatch.setattr(validating, "examine", Scripted(5.0, 6.0))
     best, _ = fit(make_dataset(1), make_config(epochs=2))
     for name, tensor in best.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
 
 
 def test_training_does_not_stop_before_twice_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "examine", Scripted(*range(9, 0, -1)))
+    monkeypatch.setattr(validating, "examine", Scripted(*range(9, 0, -1)))
     assert fit(make_dataset(1), make_config(epochs=8, patience=3))[1].epoch == 6
 
 
@@ -110,7 +110,7 @@ def test_the_learning_rate_falls_with_each_epoch_that_is_no_better(monkeypatch: 
         return ended
 
     monkeypatch.setattr(loop.Session, "epoch", spy)
-    monkeypatch.setattr(loop, "examine", Scripted(5.0, 4.0, 5.0, 6.0, 6.0, 7.0, 1.0))
+    monkeypatch.setattr(validating, "examine", Scripted(5.0, 4.0, 5.0, 6.0, 6.0, 7.0, 1.0))
     fit(make_dataset(1), make_config(epochs=7, patience=2, learning_rate=0.1, rate_decay=0.5))
     assert rates == [0.1, 0.1, 0.1, 0.05, 0.05, 0.025, 0.025]
     rates.clear()
@@ -119,7 +119,7 @@ def test_the_learning_rate_falls_with_each_epoch_that_is_no_better(monkeypatch: 
 
 
 def test_patience_zero_never_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "examine", Scripted(*range(9, 0, -1)))
+    monkeypatch.setattr(validating, "examine", Scripted(*range(9, 0, -1)))
     assert fit(make_dataset(1), make_config(epochs=8))[1].epoch == 8
 
 

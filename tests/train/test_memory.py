@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
@@ -10,7 +14,9 @@ from tangokg.cli import _out_of_memory
 from tangokg.errors import MemoryShort, TrainingError
 from tangokg.models.counters import Frequency
 from tangokg.models.tango import Tango, TangoSettings
-from tangokg.snapshots.timeline import Timeline
+from tangokg.quads import find
+from tangokg.snapshots.timeline import Timeline, build_timeline
+from tangokg.snapshots.windows import queries_at, windows_at
 from tangokg.train import TrainSettings, make_config, memory
 from tangokg.train.material import build_model
 from tangokg.train.memory import (
@@ -21,6 +27,7 @@ from tangokg.train.memory import (
     needed_bytes,
 )
 
+WORLD = find("world")
 CPU = torch.device("cpu")
 
 
@@ -46,7 +53,66 @@ def test_scores_in_parts_need_no_more_than_their_memory_or_one_question() -> Non
     weights, one = 5 * 4 * sum(p.numel() for p in model.parameters()), 2 * 4 * N
     for room, scores in ((1, one), (3 * one, 3 * one), (2**30, one * int(timeline.offset.diff().max()))):
         settings = TrainSettings(batch_windows=1, score_memory=room / 2**30)
-        assert needed_bytes(model, timeline, settings) == (weights, scores)
+        needed = needed_bytes(model, timeline, settings)
+        assert (needed.weights, needed.scores) == (weights, scores)
+
+
+def test_processes_divide_what_is_needed() -> None:
+    timeline, three = make_timeline(), TrainSettings(batch_windows=3)
+    model = small_model(timeline)
+    one, windows = needed_bytes(model, timeline, three), needed_bytes(model, timeline, three, processes=2)
+    entities = needed_bytes(model, timeline, replace(three, shard_entities=True), processes=2)
+    assert windows.weights == one.weights > entities.weights
+    assert one.scores > windows.scores > one.scores / 2.2 < entities.scores < one.scores
+    assert one.questions == entities.questions > windows.questions
+
+
+def in_memory(value: Any, seen: dict[int, int]) -> dict[int, int]:
+    """Bytes of all tensors and arrays in a value, by their place."""
+    if isinstance(value, torch.Tensor):
+        seen[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+    elif isinstance(value, np.ndarray):
+        seen[id(value)] = value.nbytes
+    elif isinstance(value, list | tuple | dict) or hasattr(value, "__dict__"):
+        inner = value if isinstance(value, list | tuple) else value if isinstance(value, dict) else vars(value)
+        for one in inner.values() if isinstance(inner, dict) else inner:
+            in_memory(one, seen)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("tango", ["decoder=distmult"]),
+        ("tango", ["hops=2", "runs=true", "width=16"]),
+        ("tango", ["ode=true", "subject=false"]),
+        ("tango-tucker", []),
+        ("tango-distmult", []),
+    ],
+)
+def test_the_estimate_is_about_what_a_step_holds(name: str, settings: list[str]) -> None:
+    """Neither too little, so that a run that is let through fits, nor many times as much."""
+    config = make_config(name, assignments=["dim=32", "device=cpu", *settings])
+    timeline = build_timeline(WORLD.train)
+    model = build_model(config, timeline)
+    model.settle(timeline)
+    model.train()
+    target = torch.arange(len(timeline) - 3, len(timeline))
+    queries = queries_at(timeline, target)
+    before, weights = in_memory(timeline, {}), {p.untyped_storage().data_ptr() for p in model.parameters()}
+    saved: dict[int, int] = {}
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        in_memory(x, saved)
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        model(timeline, windows_at(timeline, target), queries, torch.Generator().manual_seed(0))
+    history = {place: size for place, size in in_memory(timeline, {}).items() if place not in before}
+    held = model.held(timeline)
+    assert sum(history.values()) < held.edge * len(timeline.s) < 8 * sum(history.values())
+    step = sum(size for place, size in saved.items() if place not in {*before, *history, *weights})
+    assert step < (held.scores + held.question) * len(queries) < 8 * step
 
 
 def test_a_run_that_fits_passes_and_one_byte_less_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,18 @@ import torch
 from safetensors.torch import load_file
 
 from conftest import make_dataset, make_timeline
-from processes_run import CASES, config_of, start, train_case
+from processes_run import CASES, DIVIDED, config_of, dataset_of, start, train_case
 from tangokg.errors import TrainingError
 from tangokg.models import MODELS
+from tangokg.shards import LOST
 from tangokg.snapshots.windows import queries_at, windows_at
 from tangokg.train.devices import make_fabric
 from tangokg.train.loop import fit
 from tangokg.train.material import build_model
-from tangokg.train.processes import LOST, Group
+from tangokg.train.processes import Group
 from tangokg.train.settings import TrainSettings
+
+PATIENCE = 600  # seconds, on a machine that may be busy
 
 
 def _draws(case: str) -> bool:
@@ -37,20 +40,24 @@ def _learns(case: str) -> bool:
     return any(True for _ in build_model(config_of(case), make_timeline()).parameters())
 
 
-SAME = [case for case, (name, _, _) in CASES.items() if _learns(case) and name != "tango-authors" and not _draws(case)]
+SAME = [
+    case
+    for case, (name, _, _) in CASES.items()
+    if case not in DIVIDED and _learns(case) and name != "tango-authors" and not _draws(case)
+]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Weights and logs of two processes."""
     folder = tmp_path_factory.mktemp("processes")
-    for process in start(folder, *SAME):
-        _, errors = process.communicate(timeout=300)
+    for process in start(folder, *SAME, *DIVIDED):
+        _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors
     return folder
 
 
-@pytest.mark.parametrize("case", SAME)
+@pytest.mark.parametrize("case", [*SAME, *DIVIDED])
 def test_two_processes_give_the_weights_of_one(trained: Path, case: str) -> None:
     weights, progress = train_case(case)
     for name, tensor in load_file(trained / f"{case}.safetensors").items():
@@ -66,19 +73,37 @@ def test_most_models_are_among_them() -> None:
     assert len(set(SAME) & set(MODELS)) > 7
 
 
-def test_a_process_that_is_killed_ends_the_others_with_a_message_and_the_run_resumes(tmp_path: Path) -> None:
-    first, second = start(tmp_path, "die")
-    _, errors = first.communicate(timeout=120)
-    second.communicate(timeout=120)
-    assert second.returncode == -9
+@pytest.mark.parametrize("case", ["tango", pytest.param("divided tango", marks=pytest.mark.slow)])
+def test_a_process_that_is_killed_ends_the_others_with_a_message_and_the_run_resumes(tmp_path: Path, case: str) -> None:
+    """The run goes on in one process, which has all weights again."""
+    first, second = start(tmp_path, "die", case)
+    _, errors = first.communicate(timeout=PATIENCE)
+    second.communicate(timeout=PATIENCE)
+    assert second.returncode == -9, errors
     assert first.returncode == 1
     assert LOST in errors
-    config = config_of("tango", checkpoint_seconds=0.0, epochs=4)
-    resumed, progress = fit(make_dataset(1, 10), config, tmp_path / "checkpoint", resume=True)
-    whole, _ = train_case("tango", epochs=4)
+    config = config_of(case, checkpoint_seconds=0.0, epochs=4)
+    resumed, progress = fit(dataset_of(case), config, tmp_path / "checkpoint", resume=True)
+    whole, _ = train_case(case, epochs=4)
     assert progress.epoch == 4
     for name, tensor in resumed.state_dict().items():
         torch.testing.assert_close(tensor, whole[name], rtol=1e-6, atol=1e-6, msg=name)
+
+
+def test_every_model_with_tables_to_divide_is_tested_with_them() -> None:
+    divided = {name for name in MODELS if build_model(config_of(name), make_timeline()).divided}
+    assert divided == {name for name, _, _ in DIVIDED.values()}
+
+
+def test_what_cannot_be_divided_says_so() -> None:
+    for case, more, message in (
+        ("compgcn", {}, "the entities of compgcn cannot be divided"),
+        ("tango", {"precision": "16-mixed"}, "found precision 16-mixed"),
+    ):
+        with pytest.raises(TrainingError, match=f"shard_entities: {message}"):
+            fit(make_dataset(1), config_of(case, shard_entities=True, **more), group=Group(0, 2))
+    with pytest.raises(TrainingError, match="13 processes cannot divide 12 entities"):
+        fit(make_dataset(1), config_of("tango", shard_entities=True), group=Group(0, 13))
 
 
 def test_a_model_that_cannot_be_divided_says_so() -> None:

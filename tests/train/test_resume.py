@@ -18,7 +18,7 @@ from torch import Tensor
 from conftest import make_dataset
 from tangokg.models.tango import TangoSettings
 from tangokg.rank.metrics import Summary
-from tangokg.train import Interrupted, Progress, RunConfig, TrainSettings, fit, loop
+from tangokg.train import Interrupted, Progress, RunConfig, TrainSettings, fit, loop, validating
 
 EPOCHS, STEPS = 3, 5  # steps in an epoch: six training snapshots, the first without history
 
@@ -81,8 +81,8 @@ MOMENTS = {
     "within the write of a checkpoint": (os, "fsync", False),
     "before a checkpoint has its name": (os, "replace", False),
     "after a checkpoint has its name": (os, "replace", True),
-    "before validation": (loop, "examine", False),
-    "after validation": (loop, "examine", True),
+    "before validation": (validating, "examine", False),
+    "after validation": (validating, "examine", True),
     "at the end of an epoch": (loop.Session, "_close_epoch", True),
 }
 
@@ -145,15 +145,15 @@ def test_the_best_weights_survive_when_they_are_older_than_the_kill(
         values = iter(mrrs)
         return lambda *_, **__: {"time-aware": Summary(next(values), {}, 0)}
 
-    monkeypatch.setattr(loop, "examine", scripted(9.0, 1.0, 1.0))
+    monkeypatch.setattr(validating, "examine", scripted(9.0, 1.0, 1.0))
     expected = train(None)
     path = tmp_path / "state.safetensors"
-    monkeypatch.setattr(loop, "examine", scripted(9.0, 1.0))
+    monkeypatch.setattr(validating, "examine", scripted(9.0, 1.0))
     with monkeypatch.context() as patched:
         patched.setattr(loop.Session, "_step", killing(loop.Session._step, 2 * STEPS + 2, after=True))
         with pytest.raises(Killed):
             train(path)
-    monkeypatch.setattr(loop, "examine", scripted(1.0))
+    monkeypatch.setattr(validating, "examine", scripted(1.0))
     found = train(path, resume=True)
     assert found[1].best_epoch == 1
     check_same(found, expected)

@@ -27,6 +27,7 @@ from tangokg.train import (
     loop,
     make_config,
     material,
+    validating,
 )
 from tangokg.train.settings import NO_LIMIT
 from tangokg.train.signals import Watch, watching
@@ -74,7 +75,7 @@ def test_each_end_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert train(epochs=2).progress.ended == "epochs"
     values = iter(range(99, 0, -1))
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "examine", lambda *_: {"time-aware": Summary(next(values), {}, 0)})
+        patched.setattr(validating, "examine", lambda *_: {"time-aware": Summary(next(values), {}, 0)})
         assert train(epochs=9, patience=2).progress.ended == "patience"
     assert train(budget=1e-6).progress.ended == "budget"
     for ended in ENDINGS:
@@ -158,7 +159,7 @@ def test_a_stop_keeps_the_best_weights_as_a_usable_run(steps: int, tmp_path: Pat
 
 def test_a_stop_keeps_the_best_of_the_epochs_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = iter((9.0, 1.0, 1.0))
-    monkeypatch.setattr(loop, "examine", lambda *_: {"time-aware": Summary(next(values), {}, 0)})
+    monkeypatch.setattr(validating, "examine", lambda *_: {"time-aware": Summary(next(values), {}, 0)})
     first = train(epochs=1)
     values = iter((9.0, 1.0, 1.0))
     with pytest.raises(Interrupted, match=r"best weights are those of epoch 1 \(validation MRR 9\.00\)") as raised:

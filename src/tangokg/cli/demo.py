@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,9 +16,10 @@ from tangokg.cli.forecast import answers_table
 from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import Json, Overwrite
 from tangokg.cli.output import Output
+from tangokg.cli.serving import check_extra, open_page
 from tangokg.cli.tables import make_table
 from tangokg.cli.train import fit_shown
-from tangokg.errors import RunError
+from tangokg.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecast, Forecaster
@@ -41,9 +45,16 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="RUN", help="Keep the run in this folder.")] = None,
     overwrite: Overwrite = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Then open the page on the world it has learned.")] = False,
     as_json: Json = False,
 ) -> None:
     """Simulate a small world, train TANGO on it, and compare it with counters and with the truth."""
+    if serve:
+        check_extra()
+        if as_json:
+            raise ConfigError(
+                "--json prints figures and ends, --serve answers until it is stopped: choose one of them."
+            )
     if out is not None and out.exists() and not overwrite and not (out.is_dir() and not any(out.iterdir())):
         raise RunError(f"{out} exists; replace it with --overwrite, or choose another --out.")
     import torch
@@ -51,10 +62,31 @@ def demo(
     from tangokg.quads.world import make_world
 
     torch.set_num_threads(1)  # the tensors are small: on a busy machine a second thread made it 30 times slower
-    run_demo(ctx.obj, make_world(seed), demo_config(seed), out, overwrite, as_json)
+    with _folder(out, serve) as folder:
+        run_demo(ctx.obj, make_world(seed), demo_config(seed), folder, overwrite, as_json, what_next=not serve)
+        if serve and folder is not None:
+            open_page(ctx.obj, folder, kept=out is not None)
 
 
-def run_demo(output: Output, world: World, config: RunConfig, out: Path | None, overwrite: bool, as_json: bool) -> None:
+@contextmanager
+def _folder(out: Path | None, serve: bool) -> Iterator[Path | None]:
+    """Where the run goes: a run that is served needs a folder, if only for the time being."""
+    if out is not None or not serve:
+        yield out
+        return
+    with TemporaryDirectory(prefix="tango-", ignore_cleanup_errors=True) as place:
+        yield Path(place) / "demo"
+
+
+def run_demo(
+    output: Output,
+    world: World,
+    config: RunConfig,
+    out: Path | None,
+    overwrite: bool,
+    as_json: bool,
+    what_next: bool = True,
+) -> None:
     """The demo on any world with any settings."""
     output.say("The built-in world: invented actors with known laws (python -m pydoc tangokg.quads.world).")
     tell_data(output, world.dataset)
@@ -70,7 +102,8 @@ def run_demo(output: Output, world: World, config: RunConfig, out: Path | None, 
         output.show("")
         output.show(f"{who}:", style="bold")
         output.show(answers_table(answer, happened))
-    _what_next(output, forecasts[-1][1], out)
+    if what_next:
+        _what_next(output, forecasts[-1][1], out)
 
 
 def compare(world: World, tango: Forecaster) -> list[dict[str, Any]]:
@@ -145,3 +178,7 @@ def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:
         output.say("  tango forecast runs/trips Anna visits --at 2024-04-10")
     else:
         output.say("  tango train events.csv         a table of your own with columns subject, relation, object, time")
+    if out is None:
+        output.say(f"  {next_command(output.words, 'demo', '--serve')}             ask it on a page in the browser")
+    else:
+        output.say(f"  {shlex.join(['tango', 'serve', str(out)])}     ask it on a page in the browser")

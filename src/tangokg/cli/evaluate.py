@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,18 +11,17 @@ import typer
 from tangokg.cli.calibration import show_calibration
 from tangokg.cli.options import Device, Json, Run, parse_device
 from tangokg.cli.output import Output
+from tangokg.cli.protocols import ProtocolName, Protocols, make_protocols, parse_horizons, read_lists
 from tangokg.cli.tables import FIGURES, figures, make_table
 from tangokg.errors import ConfigError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
-    from tangokg.rank import Metrics, Protocol
+    from tangokg.rank import CandidateLists, Metrics
 
 Measured = list[tuple[float | None, "Metrics"]]  # by horizon
-Protocols = list[tuple[float | None, "Protocol"]]
 
 MOST_ROWS = 20  # of a breakdown, without -v
-MOST_HORIZONS = 1000
 
 
 class Split(StrEnum):
@@ -70,6 +68,12 @@ def evaluate(
     multi_step: Annotated[
         bool, typer.Option("--multi-step", help="Hide all facts from the start of the evaluated part on.")
     ] = False,
+    protocol: Annotated[
+        ProtocolName, typer.Option(help="tgb: rank as the Temporal Graph Benchmark does.")
+    ] = ProtocolName.SINGLE_STEP,
+    candidates: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rank among lists from a Parquet file, not among all entities.")
+    ] = None,
     by: Annotated[By | None, typer.Option(help="Break the figures down.")] = None,
     calibration: Annotated[
         bool,
@@ -88,9 +92,12 @@ def evaluate(
     """Rank the true answers of a part from what was known before, and print MRR and Hits@k in per cent."""
     output: Output = ctx.obj
     horizons: list[float | None] = [*parse_horizons(horizon)] if horizon else [None]
+    as_tgb = protocol is ProtocolName.TGB
     if calibration:
-        _check_calibration(by, horizons, filters, inductive or multi_step)
+        _check_calibration(by, horizons, filters, inductive or multi_step or as_tgb or candidates is not None)
     _check(by, horizons, plot, multi_step, calibration)
+    if as_tgb and (inductive or multi_step or horizon):
+        raise ConfigError("--protocol tgb asks all queries one step ahead: leave out the other protocols.")
     output.check_figure(plot)
     place = parse_device(device)
     from tangokg.forecast import load
@@ -100,13 +107,16 @@ def evaluate(
     if calibration:
         show_calibration(output, forecaster, split.value, recent, horizons[0], plot, as_json)
         return
-    protocols = _protocols(forecaster, split, horizons, inductive, multi_step)
-    measured = {forecaster.config.model: _measure(output, forecaster, split, protocols)}
+    protocols = make_protocols(forecaster, split.value, horizons, inductive, multi_step, as_tgb)
+    lists = read_lists(forecaster, candidates)
+    measured = {forecaster.config.model: _measure(output, forecaster, split, protocols, lists)}
     if counter := counter_beside(forecaster):
-        measured[BESIDE] = _measure(output, counter, split, protocols)
-    every = as_json or output.verbose
-    names = [f.value for f in filters or (list(Filter) if every else [Filter.TIME_AWARE])]
+        measured[BESIDE] = _measure(output, counter, split, protocols, lists)
+    names = _filters(filters, as_json or output.verbose, as_tgb)
     about, title = _about(forecaster, run, split, inductive, multi_step)
+    if as_tgb or candidates is not None:
+        about |= {"protocol": protocol.value, "candidates": None if candidates is None else str(candidates)}
+        title += ", protocol of TGB" * as_tgb + ", among listed candidates" * (candidates is not None)
     if forecaster.progress.ended in ("stopped", "chosen"):
         about["ended"] = forecaster.progress.ended
         output.say(f"Training was stopped early: `tango train --out {run} --resume` goes on.")
@@ -128,22 +138,12 @@ def evaluate(
         output.show(_groups_table(by, names[0], groups, output.verbose))
 
 
-def parse_horizons(text: str) -> list[float]:
-    """``3``, ``1,3,5``, ``1-8`` or a mixture -> horizons, in the order given."""
-    horizons: list[float] = []
-    for piece in text.split(","):
-        first, dash, last = piece.strip().partition("-")
-        try:
-            steps = range(int(first), int(last) + 1)[: MOST_HORIZONS + 1] if dash else [float(piece)]
-        except ValueError:
-            steps = []
-        horizons += map(float, steps)
-        if not steps or not all(0 < dt < inf for dt in steps) or len(horizons) > MOST_HORIZONS:
-            raise ConfigError(
-                f"--horizon {text!r}: expected numbers of time steps above 0: 3, a list 1,3,5 or a range 1-8, "
-                f"{MOST_HORIZONS} at most."
-            )
-    return horizons
+def _filters(chosen: list[Filter] | None, every: bool, as_tgb: bool) -> list[str]:
+    """The ranks that are shown: those that were asked for, else the usual one, or all."""
+    if chosen:
+        return [one.value for one in chosen]
+    usual = ["tgb"] if as_tgb else []
+    return usual + [one.value for one in Filter] if every else usual or [Filter.TIME_AWARE.value]
 
 
 def _about(
@@ -165,8 +165,8 @@ def _check_calibration(
 ) -> None:
     if by or filters or protocol or len(horizons) > 1:
         raise ConfigError(
-            "--calibration asks about all recently active pairs, at one horizon: leave out --by, --filter, "
-            "--inductive and --multi-step, and give one --horizon at most."
+            "--calibration asks about all recently active pairs, at one horizon: leave out --by, --filter, --protocol, "
+            "--candidates, --inductive and --multi-step, and give one --horizon at most."
         )
 
 
@@ -196,20 +196,9 @@ def _plot(path: Path, forecaster: Forecaster, measured: dict[str, Measured], nam
         plot_by_time(path, measured[own][0][1].by_time(name), clock, title)
 
 
-def _protocols(
-    trained: Forecaster, split: Split, horizons: list[float | None], inductive: bool, multi_step: bool
-) -> Protocols:
-    """The protocol of each horizon; None is the single step. What was ``trained`` says which entities are new."""
-    from tangokg import rank
-
-    base = rank.inductive(trained.seen) if inductive else rank.SINGLE_STEP
-    if multi_step:
-        times = getattr(trained.dataset, split.value).t
-        base = rank.multi_step(float(times.min()) if len(times) else 0.0, base)  # an empty part has no queries
-    return [(dt, base if dt is None else rank.horizon(dt, base)) for dt in horizons]
-
-
-def _measure(output: Output, forecaster: Forecaster, split: Split, protocols: Protocols) -> Measured:
+def _measure(
+    output: Output, forecaster: Forecaster, split: Split, protocols: Protocols, lists: CandidateLists | None
+) -> Measured:
     """Each horizon with its metrics."""
     part = getattr(forecaster.dataset, split.value)
     measured = []
@@ -219,7 +208,7 @@ def _measure(output: Output, forecaster: Forecaster, split: Split, protocols: Pr
             def advance_all(done: int, total: int, before: int = i) -> None:
                 advance(before * total + done, len(protocols) * total)
 
-            measured.append((dt, forecaster.evaluate(part, protocol, progress=advance_all)))
+            measured.append((dt, forecaster.evaluate(part, protocol, progress=advance_all, candidates=lists)))
     return measured
 
 

@@ -37,6 +37,16 @@ Devices = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Train in N processes on this machine: one for each GPU, or on the CPU."),
 ]
+Nodes = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Train on N machines: give the same command on each, with --rendezvous."),
+]
+Rendezvous = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="With --nodes: one of the machines, and a free port of it.")
+]
+ShardEntities = Annotated[
+    bool, typer.Option("--shard-entities", help="Divide the entities among the processes: for tables that do not fit.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as dim=100. Can be repeated.")

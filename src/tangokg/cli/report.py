@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tangokg.cli.evaluate import Split, parse_horizons
+from tangokg.cli.evaluate import Split
 from tangokg.cli.options import AllowSeen, Device, parse_device
 from tangokg.cli.output import Output
+from tangokg.cli.protocols import parse_horizons
 
 
 def report(

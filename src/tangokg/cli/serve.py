@@ -9,9 +9,7 @@ import typer
 
 from tangokg.cli.options import Device, Run, parse_device
 from tangokg.cli.output import Output
-from tangokg.errors import ConfigError
-
-HOST, PORT = "127.0.0.1", 8765
+from tangokg.cli.serving import HOST, PORT, check_extra, share_cores
 
 Host = Annotated[str, typer.Option(help="Address to listen on; others than this machine's own need a token.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")]
@@ -26,6 +24,10 @@ Proxy = Annotated[str, typer.Option(metavar="ADDRESS", help="A reverse proxy who
 JournalFile = Annotated[
     Path | None,
     typer.Option("--journal", metavar="FILE", help="Where new facts are kept; else in the run folder."),
+]
+Beside = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN", help="A second run, to compare its answers; it is only read.", show_default=False),
 ]
 Late = Annotated[float, typer.Option(min=0, help="Take facts up to so many steps before the last one.")]
 Ahead = Annotated[float, typer.Option(min=0, help="Take facts up to so many steps after the last one.")]
@@ -43,6 +45,7 @@ def serve(
     allow_host: AllowHost = None,
     proxy: Proxy = "",
     journal: JournalFile = None,
+    beside: Beside = None,
     late: Late = 30.0,
     ahead: Ahead = 3650.0,
     rate: Rate = "6000/minute",
@@ -53,16 +56,12 @@ def serve(
     """Answer questions and take new facts over HTTP, with a page for people."""
     output: Output = ctx.obj
     place = parse_device(device)
-    try:
-        from tangokg.serve.compacting import compact as fold
-        from tangokg.serve.running import journal_of
-        from tangokg.serve.running import serve as start
-        from tangokg.serve.settings import ServeSettings, read_tokens
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"`tango serve` needs the extra 'serve' ({error.name} is missing): pip install 'tangokg[serve]'."
-        ) from None
+    check_extra()
     from tangokg import __version__
+    from tangokg.serve.compacting import compact as fold
+    from tangokg.serve.running import journal_of
+    from tangokg.serve.running import serve as start
+    from tangokg.serve.settings import ServeSettings, read_tokens
 
     if compact:
         position = fold(run, journal_of(run, journal))
@@ -71,4 +70,6 @@ def serve(
     other: dict[str, Any] = {"late": late, "ahead": ahead, "rate": rate, "in_flight": in_flight, "version": __version__}
     tokens, hosts = read_tokens(token_file), tuple(allow_host or ())
     settings = ServeSettings(host=host, port=port, tokens=tokens, hosts=hosts, proxy=proxy, **other)
-    start(run, settings, journal, place, lambda url: output.say(f"Serving {run} at {url} - stop with Ctrl-C."))
+    share_cores()
+    both = f"{run} and {beside}" if beside else str(run)
+    start(run, settings, journal, place, lambda url: output.say(f"Serving {both} at {url} - stop with Ctrl-C."), beside)

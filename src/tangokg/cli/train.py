@@ -24,9 +24,12 @@ from tangokg.cli.options import (
     Json,
     Log,
     Model,
+    Nodes,
     Overwrite,
+    Rendezvous,
     Seed,
     Settings,
+    ShardEntities,
     Splitting,
     with_reading,
 )
@@ -100,6 +103,9 @@ def train(
     ] = False,
     device: Device = None,
     devices: Devices = None,
+    nodes: Nodes = None,
+    rendezvous: Rendezvous = None,
+    shard_entities: ShardEntities = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw loss and validation MRR: .png, .svg or .pdf.")
     ] = None,
@@ -116,12 +122,13 @@ def train(
     from tangokg.train.loggers import choose_loggers
 
     loggers = choose_loggers(log)
-    if devices is not None and devices > 1 and processes.place()[1] == 1:
-        raise typer.Exit(processes.start(devices, output.words))
+    if processes.to_start(devices, nodes, rendezvous):
+        raise typer.Exit(processes.start(output.words, devices, nodes or 1, rendezvous))
     helps = processes.place()[0] > 0  # another process writes and says everything
     output.quiet = output.quiet or helps
     dataset = reading.read(data) if data is not None else _kept_data(out if resume else None)
-    assignments = [*(settings or []), *_limits(budget, epochs, refit), *([f"train.device={device}"] if device else [])]
+    limits = _limits(budget, epochs, refit) + (["train.shard_entities=true"] if shard_entities else [])
+    assignments = [*(settings or []), *limits, *([f"train.device={device}"] if device else [])]
     resolved = _resolve(RunFolder(start).config() if start else None, model, config, assignments, seed)
     folder = out or Path("runs") / f"{dataset.name}-{resolved.model}"
     if resume and RunFolder(folder).begun:

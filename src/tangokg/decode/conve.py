@@ -62,6 +62,9 @@ class ConvE(Decoder):
         parts = zip(h_s.split(size), r.split(size), strict=True)
         return torch.cat([self._ask(own, h_rel.index_select(0, label), generator) for own, label in parts])
 
+    def held(self, dim: int) -> int:
+        return 6 * self.projection.shape[1]
+
     def _ask(self, h_s: Tensor, h_r: Tensor, generator: torch.Generator | None) -> Tensor:
         image = torch.stack([h_s, h_r], dim=2).view(-1, 1, *self.image)  # (B, 1, 2a, D / a)
         maps = torch.relu(self.norm_maps(conv2d(self.norm_image(image), self.kernels)))  # (B, filters, ., .)

@@ -34,6 +34,10 @@ class Decoder(nn.Module, ABC):
         With a generator (training) dropout masks are drawn from it.
         """
 
+    def held(self, dim: int) -> int:
+        """Numbers that it holds for the gradient of one query, about."""
+        return 8 * dim
+
 
 class DistMult(Decoder):
     r"""DistMult: :math:`\langle h_s, h_r, h_o \rangle = (h_s \odot h_r) \cdot h_o`."""
@@ -127,6 +131,9 @@ class ConvTransE(Decoder):
         x = self._convolve(dropout(x, self.dropout, generator))  # (B, channels, D)
         x = dropout(torch.relu(x).flatten(1), self.dropout, generator) @ self.linear  # (B, D)
         return torch.relu(dropout(self.norm(x), self.dropout, generator))
+
+    def held(self, dim: int) -> int:
+        return 4 * len(self.kernel) * dim
 
     def _convolve(self, x: Tensor) -> Tensor:
         """(B, 2, D) -> (B, channels, D) as one product: a GPU takes 4 ms to prepare the gradient of ``conv1d``."""

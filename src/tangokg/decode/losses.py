@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.ranges import expand
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
@@ -26,22 +27,28 @@ def true_answers(timeline: Timeline, windows: Windows, queries: Queries) -> tupl
 
 
 def filtered_cross_entropy(
-    scores: Tensor, row: Tensor, answer: Tensor, true: tuple[Tensor, Tensor], smoothing: float = 0.0
+    scores: Tensor,
+    row: Tensor,
+    answer: Tensor,
+    true: tuple[Tensor, Tensor],
+    smoothing: float = 0.0,
+    shard: Shard = WHOLE,
 ) -> Tensor:
     r"""Mean cross-entropy of each answer among all candidates but the other true ones (docs/maths.md, row M54).
 
     .. math:: \log \sum_{o \notin F} e^{x_o} - (1 - \epsilon) x_a - \epsilon \, \mathrm{mean}_{o \notin F} x_o
 
     where :math:`\epsilon` smooths the labels. Several answers (B,) share a ``row`` (B,) of the scores (U, N); ``true``
-    (row, object) holds all true answers of each row.
+    (row, object) holds all true answers of each row. With a ``shard`` the columns are those of this process.
     """
-    flat = scores.reshape(-1)
-    at = true[0] * scores.shape[1] + true[1]
-    wrong = flat.index_fill(0, at, -torch.inf).view_as(scores).logsumexp(1)  # (U,)
-    own = flat.index_select(0, row * scores.shape[1] + answer)  # (B,)
+    flat, (here, column) = scores.reshape(-1), shard.own(*true)
+    at = here * scores.shape[1] + column
+    wrong = shard.logsumexp(flat.index_fill(0, at, -torch.inf).view_as(scores))  # (U,)
+    own = shard.at(scores, row, answer)  # (B,)
     loss = torch.logaddexp(wrong.index_select(0, row), own) - (1 - smoothing) * own
     if smoothing:
-        total = scores.sum(1).index_add(0, true[0], -flat.index_select(0, at))
-        size = torch.full_like(total, scores.shape[1] + 1).index_add(0, true[0], -torch.ones_like(at, dtype=own.dtype))
+        total = shard.total(scores.sum(1).index_add(0, here, -flat.index_select(0, at)))
+        size = torch.full_like(total, (shard.count or scores.shape[1]) + 1)
+        size = size.index_add(0, true[0], -torch.ones_like(true[0], dtype=own.dtype))
         loss = loss - smoothing * (total.index_select(0, row) + own) / size.index_select(0, row)
     return loss.mean()

@@ -9,39 +9,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import pad
+from torch.nn.functional import embedding, pad
 
 from tangokg.decode.parts import cut, sum_of_parts
+from tangokg.decode.rows import take_rows
+from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.blocks import Block
+from tangokg.snapshots.rows import few
 from tangokg.snapshots.windows import Queries
 
 ALIGNED = {"cpu": 1, "cuda": 8}  # of which the number of columns is a multiple
+EVEN = 16  # the same where processes divide the columns
 MATRICES = 2  # of (B, N) at once in the loss: the scores, and those of touched entities
 COLUMN_COST = 8  # of replacing one score, in numbers of written states
 STATE_BYTES = {"cpu": 0, "cuda": 2**30}  # of states written out at once; on a CPU one window's stay in the cache
-
-
-class TakeRows(torch.autograd.Function):
-    """``table[rows]``, and ``table`` for every further use: their gradients meet in one (N, D) tensor.
-
-    They are added in place into the gradient of that further use, which must therefore be a product such as
-    :meth:`States.scores`, whose gradient is a tensor of its own.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(rows)
-        ctx.shape = table.shape
-        return table.index_select(0, rows), table.view_as(table)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, of_rows: Tensor | None, of_table: Tensor | None) -> tuple[Tensor | None, None]:
-        (rows,) = ctx.saved_tensors
-        if of_rows is None:
-            return of_table, None
-        total = of_rows.new_zeros(ctx.shape) if of_table is None else of_table
-        return total.index_add_(0, rows, of_rows), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,52 +32,86 @@ class States:
     No (W, N, D) tensor exists: products with all candidates are one product with ``base``, whose columns of touched
     entities are then replaced by products with their own states; or, where many queries are asked at a window, one
     product for each window with its states written out.
+
+    Where processes divide the entities (docs/maths.md, row M63), ``base`` has the rows of this one, scores have a
+    column for each of them, and all else is as it is in one process.
     """
 
     base: Tensor  # (N, D)
     factor: Tensor  # (W,) without gradient
     touched: Tensor  # (M, D)
     block: Block
+    shard: Shard = WHOLE
+    columns: int = 0  # to compute scores in, at least
 
     def take(self, window: Tensor, entity: Tensor) -> tuple[Tensor, States]:
         """States (B, D) of some entities, and the states to go on with (see :class:`TakeRows`)."""
-        rows, base = TakeRows.apply(self.base, entity)  # type: ignore[no-untyped-call]
+        rows, base = take_rows(self.base, entity, self.shard)
         rows = rows * self.factor.index_select(0, window)[:, None]  # (B, D)
         if len(self.touched):
-            key = window * len(base) + entity
+            key = window * self.block.num_entities + entity
             at = torch.searchsorted(self.block.key, key).clamp(max=len(self.block.key) - 1)
             touched = self.block.key.index_select(0, at) == key  # (B,) else the entity has no row
             rows = torch.where(touched[:, None], self.touched.index_select(0, at), rows)  # (B, D)
         return rows, replace(self, base=base)
 
     def project(self, weight: Tensor, window: Tensor, entity: Tensor) -> Tensor:
-        """States of some entities times ``weight`` (D, H): each is multiplied once, however often it is used."""
-        projected = replace(self, base=self.base @ weight, touched=self.touched @ weight)
+        """States of some entities times ``weight`` (D, H): each is multiplied once, however often it is used.
+
+        Where a few questions are answered, their entities alone are multiplied.
+        """
+        if self.shard.whole and few(entity, len(self.base)):
+            return self.take(window, entity)[0] @ weight
+        projected = replace(self, base=self.base @ self.shard.spread(weight), touched=self.touched @ weight)
         return projected.take(window, entity)[0]  # (B, H)
+
+    def multiply(self, weight: Tensor, entity: Tensor) -> Tensor:
+        """Rows of ``base`` of entities of any shape, times ``weight`` (D, H), whatever moved them: (.., H)."""
+        if self.shard.whole and few(entity, len(self.base)):
+            return embedding(entity, self.base) @ weight
+        table = self.base @ self.shard.spread(weight)
+        if self.shard.whole:
+            return embedding(entity, table)
+        rows = self.shard.take(table, entity.flatten())
+        return rows.view(*entity.shape, -1)
 
     def scores(self, query: Tensor, asked: Queries) -> Tensor:
         """Products (B, N) of each query vector (B, D) with all states of its window; windows ascend."""
-        query = query.to(self.base.dtype)
-        logits: Tensor = _Scores.apply(query, self.base, self.touched, self._layout(asked))  # type: ignore[no-untyped-call]
+        query, own = self.shard.spread(query.to(self.base.dtype)), self._own()
+        logits: Tensor = _Scores.apply(query, own.base, own.touched, own._layout(asked))  # type: ignore[no-untyped-call]
         return logits
+
+    def _own(self) -> States:
+        """Only what has a column in the scores of this process, numbered by column.
+
+        Products have one shape in all processes, so that entities with equal states have equal scores: ties stay ties.
+        """
+        if self.shard.whole:
+            return self
+        here, column = self.shard.place(self.block.entity)
+        entity, window, n = column[here], self.block.window[here], len(self.base)
+        ends = torch.arange(len(self.block) + 1, device=window.device)
+        borders = torch.searchsorted(window, ends).tolist()
+        block = Block(entity, window, window * n + entity, borders, (), n)
+        touched, columns = self.shard.spread(self.touched)[here], -(-self.shard.most // EVEN) * EVEN
+        return States(self.base, self.factor, touched, block, columns=columns)
 
     def cross_entropy(self, query: Tensor, asked: Queries, room: int = 0) -> Tensor:
         """Mean cross-entropy of the answers under softmax over all candidates.
 
         One (B, N) matrix is written, or one after the other for as many queries as ``room`` bytes hold.
         """
-        tensors = query.to(self.base.dtype), self.base, self.touched
-        costs = torch.full((len(query),), MATRICES * len(self.base) * self.base.element_size())
-        parts = cut(costs, room)
-        if len(parts) == 1:
-            loss: Tensor = _CrossEntropy.apply(*tensors, asked.answer, self._layout(asked))  # type: ignore[no-untyped-call]
-            return loss
+        own, shard, columns = self._own(), self.shard, self.shard.most or len(self.base)
+        tensors = shard.spread(query.to(self.base.dtype)), own.base, own.touched
 
         def loss_of(part: slice, query: Tensor, base: Tensor, touched: Tensor) -> Tensor:
-            states, own = replace(self, base=base, touched=touched), asked.select(part)
-            return states.cross_entropy(query[part], own) * (len(own) / len(asked))
+            states, some = replace(own, base=base, touched=touched), asked.select(part)
+            used = query[part], base, touched, some.answer
+            loss: Tensor = _CrossEntropy.apply(*used, states._layout(some), shard)  # type: ignore[no-untyped-call]
+            return loss * (len(some) / max(1, len(asked)))
 
-        return sum_of_parts(loss_of, parts, tensors, ())
+        costs = torch.full((len(query),), MATRICES * columns * self.base.element_size())
+        return sum_of_parts(loss_of, cut(costs, room), tensors, ())
 
     def _layout(self, asked: Queries) -> _Layout:
         """Whether to write out the states of a window, (N, D), or to replace columns of the scores.
@@ -110,7 +125,7 @@ class States:
         kind, numel = self.base.device.type, self.base.numel()
         room = STATE_BYTES[kind] // max(1, numel * self.base.element_size())  # for so many windows
         columns = sum((b.stop - b.start) * (m.stop - m.start) for b, m in ((part.queries, part.rows) for part in parts))
-        if len(parts) > room and COLUMN_COST * columns <= len(parts) * numel:
+        if not self.columns and len(parts) > room and COLUMN_COST * columns <= len(parts) * numel:
             return _Layout(self.factor, asked.window, self.block, parts, None, len(self.base))
         groups: list[list[_Part]] = []
         for part in parts:
@@ -118,7 +133,7 @@ class States:
                 groups[-1].append(part)
             else:
                 groups.append([part])
-        width = -(-len(self.base) // ALIGNED[kind]) * ALIGNED[kind]
+        width = max(self.columns, -(-len(self.base) // ALIGNED[kind]) * ALIGNED[kind])
         return _Layout(self.factor, asked.window, self.block, parts, groups, width)
 
 
@@ -243,12 +258,17 @@ class _CrossEntropy(torch.autograd.Function):
     """Softmax and its gradient overwrite the logits: one (B, N) matrix from end to end."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, base: Tensor, touched: Tensor, answer: Tensor, layout: _Layout) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, base: Tensor, touched: Tensor, answer: Tensor, layout: _Layout, shard: Shard
+    ) -> Tensor:
         logits = _logits(query, base, touched, layout)
-        torch.ops.aten._log_softmax.out(logits, 1, False, out=logits)
-        loss = -logits.gather(1, answer[:, None]).mean()
+        if shard.whole:
+            torch.ops.aten._log_softmax.out(logits, 1, False, out=logits)
+        else:
+            logits.sub_(shard.logsumexp(logits)[:, None])
+        loss = -shard.at(logits, torch.arange(len(answer), device=answer.device), answer).mean()
         ctx.save_for_backward(query, base, touched, answer)
-        ctx.layout, ctx.log_softmax = layout, logits
+        ctx.layout, ctx.log_softmax, ctx.shard = layout, logits, shard
         return loss
 
     @staticmethod
@@ -256,6 +276,7 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, base, touched, answer = ctx.saved_tensors
         residual, ctx.log_softmax = ctx.log_softmax.exp_(), None  # used up: a second backward needs a second matrix
-        residual.scatter_add_(1, answer[:, None], residual.new_full((len(answer), 1), -1.0))  # softmax - truth
+        here, column = ctx.shard.place(answer)
+        residual.scatter_add_(1, column[:, None], -here.to(residual.dtype)[:, None])  # softmax - truth
         grads = _backward(residual, query, base, touched, ctx.layout)
-        return *(g.mul_(grad / max(len(answer), 1)) for g in grads), None, None
+        return *(g.mul_(grad / max(len(answer), 1)) for g in grads), None, None, None

@@ -31,7 +31,7 @@ from tangokg.quads import read_events
 from tangokg.quads.adapt import adapt
 from tangokg.quads.addresses import is_address
 from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate
-from tangokg.rank import SINGLE_STEP, Metrics, Protocol, evaluate
+from tangokg.rank import SINGLE_STEP, Metrics, Protocol, evaluate, named, read_candidates
 from tangokg.rank.calibration import Calibration
 from tangokg.rank.protocols import restricted
 from tangokg.snapshots.timeline import Timeline, build_timeline
@@ -230,11 +230,15 @@ class Forecaster:
         return new, build_timeline(together).to(self._device)
 
     @checked
-    def evaluate(self, facts: Any = None, protocol: Protocol = SINGLE_STEP, **options: Any) -> Metrics:
+    def evaluate(self, facts: Any = None, protocol: Protocol | str = SINGLE_STEP, **options: Any) -> Metrics:
         """Rank the answers of ``facts`` (default: the test part), each from what is known before its time.
 
         ``facts`` may be facts, a table or file of them, the name of a part ("valid"), or a data set: its test part.
+        ``protocol`` "tgb" adds the ranks of that benchmark; ``candidates`` may be a Parquet file of lists.
         """
+        protocol, lists = named(protocol) if isinstance(protocol, str) else protocol, options.get("candidates")
+        if lists is not None and not callable(lists):
+            options["candidates"] = read_candidates(lists, self.facts.vocab, self.facts.clock)
         check_options("evaluate", evaluate, options, " A horizon is a protocol: protocol=tangokg.rank.horizon(3).")
         check_types("evaluate", evaluate, options)
         check_least("evaluate", 1, cells=options.get("cells"), windows_at_once=options.get("windows_at_once"))

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import torch
 
 from tangokg.forecast.forecaster import Forecaster
+from tangokg.quads.values import Quadruples
+from tangokg.rank import Metrics
 from tangokg.train.devices import device_of, name_of
 from tangokg.train.provenance import commit
 
 
-def results(forecaster: Forecaster) -> dict[str, Any]:
-    """Validation and test metrics with what they came from: the form of the files in ``experiments/results/``."""
+def results(forecaster: Forecaster, evaluate: Callable[[Quadruples], Metrics] | None = None) -> dict[str, Any]:
+    """Validation and test metrics with what they came from: the form of the files in ``experiments/results/``.
+
+    ``evaluate`` measures a part in another way than the forecaster does by itself.
+    """
     dataset, progress = forecaster.dataset, forecaster.progress
     measured = {
-        name: forecaster.evaluate(part)
+        name: (evaluate or forecaster.evaluate)(part)
         for name, part in (("valid", dataset.valid), ("test", dataset.test))
         if len(part)
     }

@@ -12,6 +12,7 @@ from torch import Tensor
 from tangokg.history.occurrences import acts_of, uses_of
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import count, count_starts, last_statistics
+from tangokg.snapshots.rows import few
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
@@ -59,6 +60,8 @@ class Activity:
 
     def all_events(self, weight: Tensor, window: Tensor, entity: Tensor) -> Tensor:
         """(Y, H): the statistics of all events of some entities, times ``weight`` (F, H)."""
+        if few(entity, self.partners.timeline.num_entities):
+            return self.events_with(window, entity, None) @ weight
         return (self.table @ weight).index_select(0, self.place(window, entity))
 
     def place(self, window: Tensor, entity: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch.nn.functional import softplus
 
 from tangokg.errors import ConfigError
 from tangokg.history.partners import Partners
+from tangokg.shards import WHOLE, Shard
 
 Project = Callable[[Tensor, Tensor, Tensor], Tensor]  # weight (D, H), window, entity -> states times weight (.., H)
 Scored = tuple[Tensor, Tensor, Tensor]  # (row, object, log-intensity), each pair once
@@ -91,9 +92,10 @@ class Head(nn.Module, ABC):
         return None
 
 
-def mix(scores: Tensor, heads: list[Scored]) -> Tensor:
+def mix(scores: Tensor, heads: list[Scored], shard: Shard = WHOLE) -> Tensor:
     """The intensities of scores (B, N) and heads added, as logarithms (B, N)."""
-    for row, o, value in heads:
+    for scored in heads:
+        row, o, value = shard.own(*scored[:2], shard.spread(scored[2]))
         at = row * scores.shape[1] + o
         flat = scores.reshape(-1)
         scores = flat.index_add(0, at, softplus(value - flat.index_select(0, at))).view_as(scores)

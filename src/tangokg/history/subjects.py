@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
 
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import TIME_CODE, time_code
@@ -12,6 +13,8 @@ from tangokg.masks import dropout
 from tangokg.snapshots.timeline import Timeline
 
 ATTENTION_HEADS = 4  # of the attention
+
+Multiply = Callable[[Tensor, Tensor], Tensor]  # weight (D, H), entities of any shape -> (.., H)
 
 
 def sort_subjects(timeline: Timeline) -> tuple[Tensor, Tensor]:
@@ -62,14 +65,14 @@ class SubjectStream(nn.Module):
         self.out = nn.Parameter(torch.zeros(width, dim))
 
     def forward(
-        self, partners: Partners, h_s: Tensor, entities: Tensor, gap: float, generator: torch.Generator | None = None
+        self, partners: Partners, h_s: Tensor, multiply: Multiply, gap: float, generator: torch.Generator | None = None
     ) -> Tensor:
-        """What is added to the subject states (B, D)."""
+        """What is added to the subject states (B, D); ``multiply`` gives embeddings times a weight."""
         queries = partners.queries
         there, r, o, age = last_events_of(partners, self.size, gap)
-        code = time_code(age.to(entities.dtype))  # (U, S, 8)
-        keys = embedding(o, entities @ self.key_entity) + partners.look_up(self.key_relation, r) + code @ self.key_time
-        values = embedding(o, entities @ self.value_entity) + partners.look_up(self.value_relation, r)  # (U, S, width)
+        code = time_code(age.to(h_s.dtype))  # (U, S, 8)
+        keys = multiply(self.key_entity, o) + partners.look_up(self.key_relation, r) + code @ self.key_time
+        values = multiply(self.value_entity, o) + partners.look_up(self.value_relation, r)  # (U, S, width)
         ask = h_s @ self.query_state + partners.look_up(self.query_relation, queries.r)  # (B, width)
         split = (len(queries), ATTENTION_HEADS, -1)
         keys = keys.index_select(0, partners.of).view(len(queries), self.size, ATTENTION_HEADS, -1)

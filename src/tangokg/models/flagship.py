@@ -16,7 +16,7 @@ from tangokg.history.head import Asked, HistorySettings, Scored, Terms, mix
 from tangokg.history.heads import HEAD_ROWS, Heads, check_heads
 from tangokg.history.partners import Partners, find_partners
 from tangokg.history.subjects import SubjectStream
-from tangokg.models.protocol import Sight
+from tangokg.models.protocol import Held, Sight
 from tangokg.models.sizes import Size, history_by_rule
 from tangokg.models.tango import Encoded, Tango, TangoSettings
 from tangokg.snapshots.timeline import Timeline
@@ -24,6 +24,8 @@ from tangokg.snapshots.windows import Queries, Windows
 
 MATRICES = 6  # of (B, N) that the loss holds for its gradient
 PAIR_ROWS = 12  # rows of ``width`` numbers that it holds for each partner of a question's subject
+STREAM_ROWS = 3  # rows of ``width`` numbers that it holds for each of the last events of a question's subject
+HISTORY_BYTES = 400  # of an edge, sorted for the heads
 BEST_ROWS = 10  # times ``width`` rows for the best partners of a question, whose number follows from it
 
 
@@ -83,6 +85,17 @@ class Flagship(Tango):
         sight = super().sight()
         return sight and replace(sight, ways=self.heads.ways, totals=self.settings.activity or bool(self.settings.runs))
 
+    def held(self, train: Timeline) -> Held:
+        """As :meth:`_costs` has it for the partners that subjects meet in the end, the mean over all questions."""
+        held, size, width = super().held(train), self.entities.element_size(), self.settings.width
+        met = torch.unique(train.s * train.num_entities + train.o) // train.num_entities
+        partners = torch.bincount(met, minlength=train.num_entities).index_select(0, train.s)
+        mean = float(partners.double().mean()) if len(partners) else 0.0
+        rows = PAIR_ROWS * mean + BEST_ROWS * width
+        stream = STREAM_ROWS * (width // 2) * width if self.subject is not None else 0
+        scores = MATRICES * held.scores // 2 + int(size * width * rows)
+        return Held(scores, held.question + size * stream, held.edge + HISTORY_BYTES)
+
     def partners(self, encoded: Encoded, queries: Queries) -> Partners:
         return find_partners(encoded.timeline, encoded.windows, queries, float(self.gap))
 
@@ -91,7 +104,7 @@ class Flagship(Tango):
         queries = partners.queries
         rows, states = encoded.candidates.take(queries.window, queries.s)
         if self.subject is not None:
-            rows = rows + self.subject(partners, rows, states.base, float(self.gap), generator)
+            rows = rows + self.subject(partners, rows, states.multiply, float(self.gap), generator)
         return self.decoder(rows, encoded.relations, queries.r, generator), states
 
     def answer(
@@ -113,7 +126,7 @@ class Flagship(Tango):
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         distinct, row = queries.distinct()
-        return mix(*self.branches(encoded, distinct, None)).index_select(0, row)
+        return mix(*self.branches(encoded, distinct, None), self.shard).index_select(0, row)
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:
         encoded = self.encode(timeline, windows, generator)
@@ -147,13 +160,16 @@ class Flagship(Tango):
     ) -> Tensor:
         """The mean loss of answers, each to the question in its ``row``; ``true`` are all true ones."""
         scores, heads = self.answer(query, states, partners, generator)
-        loss = filtered_cross_entropy(mix(scores, heads), row, answer, true, self.settings.smoothing)
+        mixed = mix(scores, heads, self.shard)
+        loss = filtered_cross_entropy(mixed, row, answer, true, self.settings.smoothing, self.shard)
         if self.settings.auxiliary and heads:
-            loss = loss + self.settings.auxiliary * filtered_cross_entropy(scores, row, answer, true)
+            own = filtered_cross_entropy(scores, row, answer, true, shard=self.shard)
+            loss = loss + self.settings.auxiliary * own
         return loss
 
     def _costs(self, partners: Partners) -> Tensor:
         """(B,) bytes that each question holds for its gradient: scores of all entities, and rows of its partners."""
         met, width = partners.start.diff().index_select(0, partners.of), self.settings.width
         rows = PAIR_ROWS * met + BEST_ROWS * width  # (B,)
-        return self.entities.element_size() * (MATRICES * len(self.entities) + width * rows)
+        columns = self.shard.most or len(self.entities)
+        return self.entities.element_size() * (MATRICES * columns + width * rows)

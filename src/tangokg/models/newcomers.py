@@ -8,27 +8,29 @@ import torch
 from torch import Tensor
 
 from tangokg.history.occurrences import count_unseen
+from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
 
-def prototypes(timeline: Timeline, table: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+def prototypes(timeline: Timeline, table: Tensor, seen: Tensor, shard: Shard = WHOLE) -> tuple[Tensor, Tensor]:
     r"""What the objects of each relation look like: ``(prior (D,), prototype (2R, D))`` (docs/maths.md, row M14).
 
     .. math:: c_r = \frac{1}{|E_r|} \sum_{(s, r, o) \in E_r} e_o, \qquad c = \frac{1}{|E|} \sum_{(s, r, o) \in E} e_o
 
     over the edges whose object is ``seen`` ((N,) bool), that is: has a trained embedding. A relation without edges
-    has the prior c.
+    has the prior c. Processes that divide the table add up their sums.
     """
-    n, labels = timeline.num_entities, 2 * timeline.num_relations
+    n, labels = len(table), 2 * timeline.num_relations
     trained = seen.index_select(0, timeline.o)
     r, o = timeline.r[trained], timeline.o[trained]
+    size = torch.bincount(r, minlength=labels).to(table.dtype)[:, None]  # (2R, 1)
+    r, o = shard.own(r, o)
     key, count = torch.unique(r * n + o, return_counts=True)
     counts = torch.sparse_coo_tensor(
         torch.stack([key // n, key % n]), count.to(table.dtype), (labels, n), is_coalesced=True, check_invariants=False
     )
-    total = torch.sparse.mm(counts, table)  # (2R, D)
-    size = torch.bincount(r, minlength=labels).to(table.dtype)[:, None]  # (2R, 1)
+    total = shard.total(torch.sparse.mm(counts, table))  # (2R, D)
     prior = total.sum(0) / size.sum().clamp(min=1)  # (D,)
     return prior, torch.where(size > 0, total / size.clamp(min=1), prior)
 

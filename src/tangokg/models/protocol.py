@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tangokg.history.head import Terms
 from tangokg.models.sparse import SparseScores
+from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -32,6 +33,15 @@ class Sight:
     totals: bool = False  # how many events every entity had, which is known for the end of the history alone
 
 
+@dataclass(frozen=True)
+class Held:
+    """Bytes that training holds beside the weights, about."""
+
+    scores: int  # for a question of the part that is computed: its scores, and what leads to them
+    question: int = 0  # for every question of a step, whatever the parts
+    edge: int = 0  # for every edge of the history, all the time
+
+
 class Model(nn.Module, ABC):
     """Scores every candidate object of a query from the snapshots that its window knows.
 
@@ -49,6 +59,8 @@ class Model(nn.Module, ABC):
     divisible: ClassVar[bool] = True  # whether several processes may share the windows of a training step
     in_parts: ClassVar[bool] = False  # whether the loss is computed in parts where its scores are many
     cuda_graphs: bool = False  # whether a training step on a GPU may be replayed; set by the training loop
+    divided: ClassVar[tuple[str, ...]] = ()  # tables whose rows, one for each entity, processes can divide
+    shard: Shard = WHOLE  # the rows that this process has; set by the loop
     score_bytes: int = 0  # memory for the scores of a step and what leads to them; 0: no bound; set by the loop
 
     @abstractmethod
@@ -58,6 +70,11 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def score(self, encoded: Any, queries: Queries) -> Tensor:
         """Scores (B, N) of all candidates, larger is likelier; ``queries.answer`` must not be looked at."""
+
+    def held(self, train: Timeline) -> Held:
+        """What training on these snapshots holds; without more knowledge the scores and their gradient."""
+        size = next((p.element_size() for p in self.parameters()), 4)
+        return Held(2 * size * (self.shard.most or train.num_entities))
 
     def sight(self) -> Sight | None:
         """What a question can see; None: the whole history, which then is sorted anew after each new fact."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from tangokg.decode import States, check_settings, make_decoder, make_decoding
-from tangokg.decode.states import TakeRows
+from tangokg.decode.rows import take_rows
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
 from tangokg.fields.fast.captured import Captured, Captures
@@ -19,7 +19,7 @@ from tangokg.history.growth import grow, grow_by_mean
 from tangokg.masks import dropout_mask
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
 from tangokg.models.newcomers import find_newcomers, prototypes
-from tangokg.models.protocol import Model, Sight, relative_distance
+from tangokg.models.protocol import Held, Model, Sight, relative_distance
 from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.snapshots.blocks import Block, build_block, empty_block
 from tangokg.snapshots.timeline import Timeline
@@ -27,6 +27,8 @@ from tangokg.snapshots.windows import Queries, Windows
 from tangokg.solve import ADAPTIVE, TABLEAUS, Method, solve
 
 FEW_FACTS, MANY_FACTS = 2_000, 20_000  # to train on: the borders of the rule for the size of states
+STATE_ROWS = 32  # of D numbers that a question holds, with its share of the states that move
+EDGE_BYTES = 32  # of an edge, for each snapshot of a window
 GRAPHS = ("own", "other")
 TRANSITIONS_OF = ("start", "next")
 UNSEEN = ("edges", "own")
@@ -107,6 +109,7 @@ class Tango(Model):
         "prototype": "fresh",
     }
     in_parts = True
+    divided: ClassVar = ("entities",)
     _captures: Captures | None = None
     draw: Tensor  # () which window's graphs, where they are another's
     prior: Tensor
@@ -140,7 +143,7 @@ class Tango(Model):
     def settle(self, train: Timeline) -> None:
         """Derive what newcomers start from out of the trained embeddings."""
         with torch.no_grad():
-            prior, prototype = prototypes(train, self.entities, self.seen)
+            prior, prototype = prototypes(train, self.entities, self.seen, self.shard)
             self.prior.copy_(prior)
             self.prototype.copy_(prototype)
 
@@ -161,7 +164,7 @@ class Tango(Model):
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
             new = find_newcomers(timeline, windows, seen, self.prior, prototype)
-        elif self.cuda_graphs and self.entities.is_cuda:
+        elif self.cuda_graphs and self.entities.is_cuda and self.shard.whole:
             captured = self._captured(timeline, moving, relations, generator)
         if captured:
             block = captured.build(moving)
@@ -171,7 +174,7 @@ class Tango(Model):
             build = build_block if settings.transition_of == "start" else block_with_next_changes
             block = build(timeline, moving, settings.history, None if new is None else new.key)
         table = self._of_one_length(table) if settings.normalise else table
-        start, base = TakeRows.apply(table, block.entity)  # type: ignore[no-untyped-call]  # (M, D), (N, D)
+        start, base = take_rows(table, block.entity, self.shard)  # (M, D), (N, D)
         if new is not None:
             state = self._of_one_length(new.state) if settings.normalise else new.state
             start = start.index_copy(0, torch.searchsorted(block.key, new.key), state)
@@ -185,9 +188,14 @@ class Tango(Model):
                 z, factor = captured.move(start, relations, masks)
             else:
                 z, factor = self._move(start, block, relations, masks)
-        states = States(base, factor, z, block)
+        states = States(base, factor, z, block, self.shard)
         candidates = self._beside_start(states, start) if settings.static else states
         return Encoded(states, start, candidates, relations, timeline, windows)
+
+    def held(self, train: Timeline) -> Held:
+        size, dim = self.entities.element_size(), self.entities.shape[1]
+        question = size * (STATE_ROWS * dim + self.decoder.held(dim))
+        return replace(super().held(train), question=question, edge=EDGE_BYTES * self.settings.history)
 
     def sight(self) -> Sight | None:
         return Sight(self.settings.history + 1) if self.settings.graphs == "own" else None
@@ -250,11 +258,13 @@ class Tango(Model):
         """
         relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
         more = timeline.num_entities - len(self.seen)
+        assert self.shard.whole or not more, "tables are divided in training alone, which knows all names"
         seen = torch.cat([self.seen, self.seen.new_zeros(more)])
         table = torch.cat([self.entities, self.prior.expand(more, -1)])
         if self.settings.unseen == "own":
             return table, relations, None
-        return torch.where(seen[:, None], table, self.prior), relations, seen
+        trained = seen if self.shard.whole else seen[self.shard.rows]
+        return torch.where(trained[:, None], table, self.prior), relations, seen
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         query, states = self._ask(encoded, queries, None)
@@ -266,7 +276,7 @@ class Tango(Model):
         return states.cross_entropy(query, queries, self.score_bytes)
 
     def states(self, encoded: Encoded) -> Tensor:
-        everyone = torch.arange(len(encoded.states.base), device=encoded.states.base.device)
+        everyone = torch.arange(encoded.states.block.num_entities, device=encoded.states.base.device)
         return encoded.states.take(torch.zeros_like(everyone), everyone)[0]
 
     def travelled(self, encoded: Encoded) -> Tensor:

@@ -7,7 +7,7 @@ from tangokg.quads.folders import read_folder
 from tangokg.quads.registry import KNOWN, KnownSet, cache_folder, data_folders, known_set
 from tangokg.quads.search import find_names
 from tangokg.quads.sources import find, read_events
-from tangokg.quads.splits import split, split_at, thin, thin_dataset
+from tangokg.quads.splits import split, split_at, split_tgb, thin, thin_dataset
 from tangokg.quads.sql import write_table
 from tangokg.quads.tables import read_table
 from tangokg.quads.values import Dataset, Quadruples, concatenate
@@ -35,6 +35,7 @@ __all__ = [
     "read_table",
     "split",
     "split_at",
+    "split_tgb",
     "thin",
     "thin_dataset",
     "write_folder",

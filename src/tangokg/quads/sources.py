@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from tangokg.errors import DataError, UnknownName, checked, nearest, offer
 from tangokg.quads.addresses import Address
-from tangokg.quads.importers import read_format
+from tangokg.quads.importers import FORMATS, read_format
 from tangokg.quads.reading import TableKeywords, TableOptions
 from tangokg.quads.registry import KNOWN, KnownSet, data_folders, is_set, known_set, read_any_folder, read_known
 from tangokg.quads.splits import split, split_at
@@ -38,7 +38,8 @@ def find(
 
     The keywords say how a table is read (:class:`TableOptions`), ``overlap`` which part of a folder gets a step that
     two parts share. A table is split 80 / 10 / 10 by time, anything else keeps its own parts. Shares or dates split
-    either in another way. With a ``format`` of :data:`FORMATS` the source is one or more published files.
+    either in another way. With a ``format`` of :data:`FORMATS` the source is one or more published files, which "tgb"
+    cuts as that benchmark does.
     """
     by_share = train_share is not None or valid_share is not None
     if (valid_from is None) != (test_from is None):
@@ -51,6 +52,8 @@ def find(
     name = _name(source, format) if isinstance(whole, Quadruples) else whole.name
     if valid_from is not None and test_from is not None:
         parts = split_at(facts, valid_from, test_from, name=name)
+    elif format is not None and (own := FORMATS[format].split) is not None and not by_share:
+        return own(facts, name)
     elif by_share or isinstance(whole, Quadruples):
         shares = 0.8 if train_share is None else train_share, 0.1 if valid_share is None else valid_share
         parts = split(facts, *shares, name=name)
@@ -117,6 +120,8 @@ def _name(source: str | Path | Sequence[str | Path] | Address, format: str | Non
     """Of a set of files: that of the file where it is one; of a database that of the table."""
     if isinstance(source, Address):
         return source.name
+    if isinstance(source, str | Path) and format is not None and (name := FORMATS[format].name) is not None:
+        return name(Path(source))
     return Path(source).stem if isinstance(source, str | Path) and os.path.isfile(source) else format or "events"
 
 

@@ -53,6 +53,26 @@ def split_at(
     return _cut(facts, first, second, name)
 
 
+def split_tgb(facts: Quadruples, valid: float = 0.15, test: float = 0.15, *, name: str = "events") -> Dataset:
+    """The parts of the Temporal Graph Benchmark: cut at quantiles of the times of all facts, each in both directions.
+
+    A quantile belongs to the earlier part. Facts decades away from the rest are in the parts too, unlike in
+    :func:`split`. tkgl-yago has 0.1 and 0.1, all other sets 0.15 and 0.15.
+    """
+    if not (valid >= 0 and test >= 0 and valid + test < 1):
+        raise DataError(f"shares valid={valid}, test={test} found; expected two from 0 on that add up to less than 1.")
+    if len(facts) == 0:
+        raise DataError("there are no facts to split: the training part would be empty.")
+    first, second = np.quantile(np.concatenate([facts.t, facts.t]), [1 - valid - test, 1 - test])
+    early, late = facts.t <= first, facts.t > second
+    empty = [part for part, rows in (("validation", ~early & ~late), ("test", late)) if not rows.any()]
+    notes = facts.notes + tuple(f"the {part} part is empty by the split of TGB: too few times" for part in empty)
+    if facts.exact is not None and len(np.unique(facts.exact)) > len(np.unique(facts.t)):
+        notes += ("several times of TGB fall into one step: a smaller --unit keeps them apart",)
+    train, middle, last = (facts.select(rows) for rows in (early, ~early & ~late, late))
+    return Dataset(train, middle, last, name, notes, files=facts.files)
+
+
 def thin(facts: Quadruples, seed: int, longest: int = 4) -> Quadruples:
     """Keep the facts of some observed times, their gaps drawn uniformly from 1 to ``longest`` observed steps."""
     return facts.select(np.isin(facts.t, _thinned_times(facts.t, seed, longest)))

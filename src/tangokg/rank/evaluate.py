@@ -12,11 +12,23 @@ from torch import Tensor
 
 from tangokg.errors import DataError
 from tangokg.models.protocol import Model
+from tangokg.models.sparse import SparseScores
 from tangokg.quads.values import Ids
-from tangokg.rank.filters import FILTERS, LeftOut, TrueFacts, true_facts
+from tangokg.rank.candidates import Candidates, list_candidates
+from tangokg.rank.filters import FILTERS, TrueFacts, true_facts
+from tangokg.rank.listed import Listed
 from tangokg.rank.metrics import Metrics
-from tangokg.rank.protocols import SINGLE_STEP, Protocol
-from tangokg.rank.ranks import Rivals, count_rivals, count_sparse_rivals, ranks_of
+from tangokg.rank.protocols import SINGLE_STEP, Protocol, by_filter
+from tangokg.rank.ranks import (
+    Ranks,
+    Rivals,
+    count_divided_rivals,
+    count_listed_rivals,
+    count_rivals,
+    count_sparse_rivals,
+    ranks_of,
+)
+from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
@@ -25,6 +37,7 @@ MOST_CELLS = 2**28  # on a GPU, 1 GiB: a quarter of them took 1.5 times as long,
 CELL_BYTES = 64  # of free memory for each score: the copies that a model makes, the pairs of the filters, and room
 SPARSE_CELLS = 2**26  # at least, where most scores are zero and only the others are held
 WINDOWS = 8, 64  # encoded at once with few scores and with many
+LISTS = 2**10  # looked through at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +52,9 @@ class Exam:
     queries: Queries  # in the order of windows, then of relations
     t: Tensor  # (B,) time of each query
     border: Ids  # (W + 1,) on the host: the queries of all windows before
-    left_out: Mapping[str, LeftOut]
+    left_out: Mapping[str, Listed]
+    candidates: Listed | None = None  # those that alone are ranked; None: all entities
+    report: Callable[[Mapping[str, Ranks], Tensor | None], Mapping[str, Ranks]] = by_filter  # of the protocol
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -52,13 +67,44 @@ class Exam:
         vars(some)["sizes"] = sizes.tolist()  # known here: a model need not ask the device
         return some
 
+    def count(self, scores: Tensor | SparseScores, start: int, stop: int, shard: Shard = WHOLE) -> Rivals:
+        """How the candidates of the queries ``start .. stop`` stand to their answers."""
+        answer = self.queries.answer[start:stop]
+        pairs = {name: some.pairs(start, stop) for name, some in self.left_out.items()}
+        if not shard.whole:
+            assert self.candidates is None, "training validates among all entities"
+            assert isinstance(scores, Tensor)
+            return count_divided_rivals(scores, answer, pairs, shard)
+        if self.candidates is not None:
+            among = self.candidates.pairs(start, stop)
+            return count_listed_rivals(scores, answer, pairs, among)
+        if isinstance(scores, SparseScores):
+            return count_sparse_rivals(scores, answer, pairs)
+        return count_rivals(scores, answer, pairs)
+
+    def itself(self, start: int, stop: int) -> Tensor | None:
+        """(B,) whether the answers of the queries ``start .. stop`` stand in the lists of candidates; None without."""
+        if self.candidates is None or self.report is by_filter:
+            return None
+        stands = torch.zeros(stop - start, dtype=torch.bool, device=self.t.device)
+        for first in range(start, stop, LISTS):
+            last = min(first + LISTS, stop)
+            row, o = self.candidates.pairs(first, last)
+            stands[first - start + row[o == self.queries.answer[first:last].index_select(0, row)]] = True
+        return stands
+
 
 def prepare(
-    timeline: Timeline, target: Tensor, protocol: Protocol = SINGLE_STEP, facts: TrueFacts | None = None
+    timeline: Timeline,
+    target: Tensor,
+    protocol: Protocol = SINGLE_STEP,
+    facts: TrueFacts | None = None,
+    candidates: Candidates | None = None,
 ) -> Exam:
     """The queries that ``protocol`` asks at the ``target`` snapshots of ``timeline``, on its device.
 
     ``facts`` says what else is true (by default all of ``timeline``, which should then hold every part of the set).
+    Each query is ranked among its own ``candidates`` and its true object; by default among all entities.
     """
     windows, queries = protocol.ask(timeline, target)
     if not len(queries):
@@ -72,7 +118,8 @@ def prepare(
     t = windows.t.index_select(0, queries.window)
     border = torch.searchsorted(queries.window, torch.arange(len(windows) + 1, device=t.device)).cpu().numpy()
     left_out = {name: choose(facts, queries, t) for name, choose in FILTERS.items()}
-    return Exam(timeline, windows, queries, t, border, left_out)
+    lists = None if candidates is None else list_candidates(candidates, queries, t, timeline.num_entities)
+    return Exam(timeline, windows, queries, t, border, left_out, lists, protocol.report)
 
 
 def evaluate(
@@ -84,13 +131,15 @@ def evaluate(
     cells: int | None = None,
     windows_at_once: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    candidates: Candidates | None = None,
 ) -> Metrics:
     """Rank the answers of all queries that ``protocol`` asks at the ``target`` snapshots of ``timeline``.
 
     ``facts`` says what else is true (by default all of ``timeline``, which should then hold every part of the set).
-    Model and timeline are on one device. The rest is as in :func:`examine`.
+    ``candidates`` gives each query a list of its own to rank among, such as :func:`candidate_lists`; by default all
+    entities are ranked. Model and timeline are on one device. The rest is as in :func:`examine`.
     """
-    return examine(model, prepare(timeline, target, protocol, facts), cells, windows_at_once, progress)
+    return examine(model, prepare(timeline, target, protocol, facts, candidates), cells, windows_at_once, progress)
 
 
 def examine(
@@ -124,16 +173,13 @@ def examine(
             for start in range(begin, end, rows):
                 stop = min(start + rows, end)
                 chunk = exam.part(start, stop, of)
-                pairs = {name: some.pairs(start, stop) for name, some in exam.left_out.items()}
-                if model.sparse:
-                    counted.append(count_sparse_rivals(model.score_sparsely(encoded, chunk), chunk.answer, pairs))
-                else:
-                    counted.append(count_rivals(model.score(encoded, chunk), chunk.answer, pairs))
+                scores = model.score_sparsely(encoded, chunk) if model.sparse else model.score(encoded, chunk)
+                counted.append(exam.count(scores, start, stop, model.shard))
                 if progress is not None:
                     progress(stop, len(exam))
     here = slice(int(exam.border[among.start]), int(exam.border[among.stop]))
-    asked = exam.queries.select(here)
-    return Metrics(ranks_of(counted), asked.s, asked.r, asked.answer, exam.t[here], exam.timeline.num_relations)
+    asked, ranks = exam.queries.select(here), exam.report(ranks_of(counted), exam.itself(here.start, here.stop))
+    return Metrics(ranks, asked.s, asked.r, asked.answer, exam.t[here], exam.timeline.num_relations)
 
 
 def fitting_cells(device: torch.device) -> int:

@@ -8,37 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tangokg.quads.values import Ids
-from tangokg.rank.ranks import Pairs
-from tangokg.snapshots.ranges import expand
+from tangokg.rank.listed import Listed, dated_key, find, listed
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """The candidates that a filter leaves out of each of B rankings: of row b ``o[start[b]:stop[b]]``, each once.
-
-    They depend on the data alone. The pairs are written out for a few rows at a time, as all of them can be many
-    times the facts; how many there are is known on the host, so that this waits for no device.
-    """
-
-    o: Tensor  # (E,)
-    start: Tensor  # (B,)
-    stop: Tensor  # (B,)
-    before: Ids  # (B + 1,) on the host: the pairs of all rows before
-
-    def pairs(self, first: int = 0, last: int | None = None) -> Pairs:
-        """``(row, object)`` of the rows ``first .. last``, counted from ``first``."""
-        last = len(self.start) if last is None else last
-        total = int(self.before[last] - self.before[first])
-        place, row = expand(self.start[first:last], self.stop[first:last], total)
-        return row, self.o.index_select(0, place)
-
-
-def _left_out(o: Tensor, start: Tensor, stop: Tensor) -> LeftOut:
-    zero = start.new_zeros(1)
-    return LeftOut(o, start, stop, torch.cat([zero, (stop - start).cumsum(0)]).cpu().numpy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +25,13 @@ class TrueFacts:
     num_entities: int
     num_labels: int  # 2R
 
-    def at(self, s: Tensor, r: Tensor, t: Tensor) -> LeftOut:
+    def at(self, s: Tensor, r: Tensor, t: Tensor) -> Listed:
         """The objects of the facts (s, r, object) at time ``t``, for each row; none at a time not observed."""
-        j = torch.searchsorted(self.t, t)  # (B,)
-        observed = torch.cat([self.t, self.t.new_full((1,), torch.inf)]).index_select(0, j) == t
-        key = (j * self.num_entities + s) * self.num_labels + r
-        return _find(self.at_key, self.at_o, torch.where(observed, key, -1))
+        return find(self.at_key, self.at_o, dated_key(self.t, t, s, r, self.num_entities, self.num_labels))
 
-    def ever(self, s: Tensor, r: Tensor) -> LeftOut:
+    def ever(self, s: Tensor, r: Tensor) -> Listed:
         """The objects of the facts (s, r, object) at any time, each object once for a row."""
-        return _find(self.ever_key, self.ever_o, s * self.num_labels + r)
+        return find(self.ever_key, self.ever_o, s * self.num_labels + r)
 
 
 def true_facts(timeline: Timeline) -> TrueFacts:
@@ -79,26 +48,21 @@ def true_facts(timeline: Timeline) -> TrueFacts:
     return TrueFacts(timeline.t, at_key, timeline.o[order], key[fresh], o[fresh], n, labels)
 
 
-def _find(keys: Tensor, values: Tensor, key: Tensor) -> LeftOut:
-    """For each row the values of those entries of the ascending ``keys`` that equal ``key[row]``."""
-    return _left_out(values, torch.searchsorted(keys, key), torch.searchsorted(keys, key, right=True))
+Filter = Callable[[TrueFacts, Queries, Tensor], Listed]  # (facts, queries, t of each query) -> what is left out
 
 
-Filter = Callable[[TrueFacts, Queries, Tensor], LeftOut]  # (facts, queries, t of each query) -> what is left out
-
-
-def nothing(facts: TrueFacts, queries: Queries, t: Tensor) -> LeftOut:
+def nothing(facts: TrueFacts, queries: Queries, t: Tensor) -> Listed:
     """Raw ranks: every other candidate counts, true or not."""
     none = torch.zeros_like(queries.s)
-    return _left_out(facts.ever_o, none, none)
+    return listed(facts.ever_o, none, none)
 
 
-def true_now(facts: TrueFacts, queries: Queries, t: Tensor) -> LeftOut:
+def true_now(facts: TrueFacts, queries: Queries, t: Tensor) -> Listed:
     """Time-aware ranks: what is true at the time of the query does not count."""
     return facts.at(queries.s, queries.r, t)
 
 
-def true_ever(facts: TrueFacts, queries: Queries, t: Tensor) -> LeftOut:
+def true_ever(facts: TrueFacts, queries: Queries, t: Tensor) -> Listed:
     """Time-unaware ranks: what is true at any time, earlier or later, does not count."""
     return facts.ever(queries.s, queries.r)
 

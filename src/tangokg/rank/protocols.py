@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from tangokg.errors import ConfigError
+from tangokg.errors import ConfigError, UnknownName
+from tangokg.rank.ranks import Ranks
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows, queries_at, windows_at
 
@@ -19,12 +20,22 @@ def every(queries: Queries) -> Tensor:
     return torch.ones_like(queries.s, dtype=torch.bool)
 
 
+def by_filter(ranks: Mapping[str, Ranks], itself: Tensor | None) -> Mapping[str, Ranks]:
+    """Report the ranks under each filter, and no others."""
+    return ranks
+
+
 @dataclass(frozen=True, eq=False)
 class Protocol:
-    """``windows`` says what is known at each target snapshot, ``keep`` which of the queries there are asked."""
+    """``windows`` says what is known at each target snapshot, ``keep`` which of the queries there are asked.
+
+    ``report`` says which ranks are reported, from those under each filter and, where each query is ranked among a list
+    of its own, whether the true object stands in that list ((B,) bool).
+    """
 
     windows: Callable[[Timeline, Tensor], Windows] = windows_at
     keep: Callable[[Queries], Tensor] = every  # (B,) bool
+    report: Callable[[Mapping[str, Ranks], Tensor | None], Mapping[str, Ranks]] = by_filter
 
     def ask(self, timeline: Timeline, target: Tensor) -> tuple[Windows, Queries]:
         """Windows and queries of the ``target`` snapshots (indices into the timeline), on the timeline's device."""
@@ -75,6 +86,33 @@ def inductive(seen: Tensor, base: Protocol = SINGLE_STEP) -> Protocol:
     return replace(base, keep=keep)
 
 
+def tgb(base: Protocol = SINGLE_STEP) -> Protocol:
+    """Single step, with the rank of the Temporal Graph Benchmark under the name "tgb" (docs/maths.md, row M65)."""
+    return replace(single_step(base), report=tgb_ranks)
+
+
+def tgb_ranks(ranks: Mapping[str, Ranks], itself: Tensor | None) -> Mapping[str, Ranks]:
+    r"""The ranks under each filter, and first that of TGB among the negatives :math:`C` (docs/maths.md, row M65).
+
+    .. math:: \mathrm{rank} = 1 + \tfrac12 (|\{n \in C : x_n > x_a\}| + |\{n \in C : x_n \ge x_a\}|)
+
+    Without lists, :math:`C` are all entities but those that are true at the time of the query: the time-aware rank.
+    A list is taken as it is: true facts in it count, and a true object that stands in its own list ties with itself.
+    """
+    if itself is None:
+        return {"tgb": ranks["time-aware"], **ranks}
+    raw, tie = ranks["raw"], itself.long()
+    return {"tgb": Ranks(raw.optimistic, raw.realistic + tie / 2, raw.pessimistic + tie), **ranks}
+
+
+def named(name: str) -> Protocol:
+    """The protocol of this name, one that needs no number: single-step or tgb."""
+    if name not in PLAIN:
+        hint = f"Choose one of {', '.join(PLAIN)}, or a value such as tangokg.rank.horizon(3)."
+        raise UnknownName("protocol", name, PLAIN, hint=hint)
+    return PROTOCOLS[name]()
+
+
 def restricted(own: Queries, base: Protocol = SINGLE_STEP) -> Protocol:
     """Those queries of ``base`` that are among the distinct ``own``, a subset of what can be asked."""
 
@@ -94,4 +132,6 @@ PROTOCOLS: dict[str, Callable[..., Protocol]] = {
     "horizon": horizon,
     "inductive": inductive,
     "multi-step": multi_step,
+    "tgb": tgb,
 }
+PLAIN = ("single-step", "tgb")  # those that need nothing else to be said

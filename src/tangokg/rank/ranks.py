@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tangokg.errors import TrainingError
 from tangokg.models.sparse import SparseScores
+from tangokg.shards import Shard
 
 CELLS = 2**20  # scores compared at once on a CPU, where the temporaries then stay in the cache
 
@@ -56,6 +57,26 @@ def count_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs]) 
     return _take_off(Rivals({"": all_greater}, {"": all_equal}, damaged), true[:, 0], answer, left_out, at)
 
 
+def count_divided_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs], shard: Shard) -> Rivals:
+    """The counts where each process has the scores of its own entities: the sum over all of them (row M63)."""
+    scores, rows = scores.detach(), torch.arange(len(answer), device=answer.device)
+    true, (here, _) = shard.at(scores, rows, answer), shard.place(answer)  # (B,)
+    greater, equal, damaged = _count(scores, true[:, None])
+    counts = [damaged.long()]
+    for row, o in left_out.values():
+        (own, column), x_true = shard.place(o), true.index_select(0, row)  # (P,)
+        x, other = scores[row, column], o != answer.index_select(0, row)
+        counts.append(greater.index_add(0, row, ((x > x_true) & own).long(), alpha=-1))
+        counts.append((equal + ~here).index_add(0, row, ((x == x_true) & other & own).long(), alpha=-1))
+    damaged, *sums = shard.total(torch.stack(counts)).unbind()
+    names = tuple(left_out)
+    return Rivals(
+        dict(zip(names, sums[::2], strict=True)),
+        dict(zip(names, sums[1::2], strict=True)),
+        (damaged > 0) | true.isnan(),
+    )
+
+
 def count_sparse_rivals(scores: SparseScores, answer: Tensor, left_out: Mapping[str, Pairs]) -> Rivals:
     """The same counts from what is not zero: the shared values of a group are sorted, and its queries look there."""
     true = scores.at(torch.arange(len(answer), device=answer.device), answer)  # (B,)
@@ -67,6 +88,39 @@ def count_sparse_rivals(scores: SparseScores, answer: Tensor, left_out: Mapping[
     damaged = damaged | (torch.zeros_like(answer).index_add(0, scores.row, x.isnan().long()) > 0)
     at = {name: scores.at(*pairs) for name, pairs in left_out.items()}
     return _take_off(Rivals({"": greater}, {"": equal - 1}, damaged), true, answer, left_out, at)
+
+
+def count_listed_rivals(
+    scores: Tensor | SparseScores, answer: Tensor, left_out: Mapping[str, Pairs], among: Pairs
+) -> Rivals:
+    r"""The counts among the candidates C of each query alone, ``among`` (row, object) (docs/maths.md, row M62).
+
+    .. math:: g = |\{o \in C \setminus F : x_o > x_a\}|, \quad e = |\{o \in C \setminus F : o \neq a,\; x_o = x_a\}|
+
+    The answer need not be in C.
+    """
+    (row, o), zero, rows = among, torch.zeros_like(answer), torch.arange(len(answer), device=answer.device)
+    if isinstance(scores, SparseScores):
+        true, x, width = scores.at(rows, answer), scores.at(row, o), scores.num_entities  # (B,), (P,)
+    else:
+        true, x, width = scores[rows, answer], scores[row, o], scores.shape[1]
+    x_true = true.index_select(0, row)  # (P,)
+    above, same = x > x_true, (x == x_true) & (o != answer.index_select(0, row))
+    damaged = true.isnan() | (zero.index_add(0, row, x.isnan().long()) > 0)
+    greater, equal = {}, {}
+    for name, (left_row, left_o) in left_out.items():
+        counts = ~_is_among(row * width + o, left_row * width + left_o)  # (P,)
+        greater[name] = zero.index_add(0, row, (above & counts).long())
+        equal[name] = zero.index_add(0, row, (same & counts).long())
+    return Rivals(greater, equal, damaged)
+
+
+def _is_among(values: Tensor, some: Tensor) -> Tensor:
+    """Whether each value is among ``some``, without waiting for the device."""
+    if not len(some):
+        return torch.zeros_like(values, dtype=torch.bool)
+    some = some.sort().values
+    return some.index_select(0, torch.searchsorted(some, values).clamp(max=len(some) - 1)) == values
 
 
 def _count_shared(scores: SparseScores, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:

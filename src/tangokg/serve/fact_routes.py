@@ -9,10 +9,10 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from tangokg.serve import schemas
+from tangokg.serve import schemas, told
 from tangokg.serve.failures import Refused
 from tangokg.serve.guard import may_write
-from tangokg.serve.routes import RESPONSES
+from tangokg.serve.routes import RESPONSES, telling
 from tangokg.serve.service import Service
 
 LISTENERS = 100  # streams of events at once
@@ -23,19 +23,19 @@ def facts(service: Service) -> APIRouter:
     """All of them, for one service."""
     router = APIRouter(responses=RESPONSES)
 
-    @router.post("/api/v1/facts")
+    @router.post("/api/v1/facts", **telling(told.Posted))
     async def post(posted: schemas.Facts, idempotency_key: Key = None) -> dict[str, Any]:
         return await asyncio.wrap_future(service.post(posted.facts, idempotency_key))
 
-    @router.get("/api/v1/record")
+    @router.get("/api/v1/record", **telling(told.Record))
     def record() -> dict[str, Any]:
         return service.record()
 
-    @router.get("/api/v1/surprises")
+    @router.get("/api/v1/surprises", **telling(told.Surprises))
     def surprises(limit: Annotated[int, Query(ge=1, le=200)] = 20) -> dict[str, Any]:
         return {"surprises": service.surprises(limit)}
 
-    @router.get("/api/v1/model")
+    @router.get("/api/v1/model", **telling(told.Model))
     def model(request: Request) -> dict[str, Any]:
         return service.card() | {"write": may_write(request.scope, service.settings)}
 

@@ -19,7 +19,9 @@ from tangokg.serve.failures import Refused, problem
 from tangokg.serve.settings import ServeSettings, Tokens
 
 SAFE = ("GET", "HEAD", "OPTIONS")
-QUESTIONS = ("/api/v1/forecast", "/api/v1/forecasts", "/api/v1/curve")  # are posted, and change nothing
+QUESTIONS = tuple(
+    f"/api/v1/{name}" for name in ("forecast", "forecasts", "curve", "compare")
+)  # are posted, and change nothing
 EVENTS = "/api/v1/events"  # stays open, and is no request in flight
 HEADERS = {
     "Content-Security-Policy": (

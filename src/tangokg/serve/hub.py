@@ -32,7 +32,7 @@ class Hub:
         return len(self._queues)
 
     def publish(self, events: list[dict[str, Any]]) -> None:
-        """Tell events to all listeners; called by the thread of the model."""
+        """Tell events to all listeners; called by any thread."""
         if self._loop is not None and not self._loop.is_closed():
             texts = [f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events]
             self._loop.call_soon_threadsafe(self._tell, texts)

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,5 +109,26 @@ class Journal:
         """All facts of the posts after a position, in their order."""
         rows = self._db.execute("SELECT facts FROM posts WHERE position > ? ORDER BY position", (position,))
         for (facts,) in rows:
-            for s, r, o, at in json.loads(facts):
-                yield Fact.model_construct(subject=s, relation=r, object=o, at=at)
+            yield from _facts(facts)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection of its own, beside the one that writes."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA query_only=ON")
+        yield db
+
+
+def facts_since(path: Path, position: int) -> tuple[list[Fact], int]:
+    """The facts of the posts after a position, and the position of the last of them; for any thread."""
+    query = "SELECT position, facts FROM posts WHERE position > ? ORDER BY position"
+    with reading(path) as db:
+        rows = db.execute(query, (position,)).fetchall()
+    facts = [fact for _, text in rows for fact in _facts(text)]
+    return facts, rows[-1][0] if rows else position
+
+
+def _facts(text: str) -> Iterator[Fact]:
+    for s, r, o, at in json.loads(text):
+        yield Fact.model_construct(subject=s, relation=r, object=o, at=at)

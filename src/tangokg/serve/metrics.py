@@ -21,7 +21,8 @@ class Gauges:
         self.rank = Histogram("surprise_rank", "Rank of posted facts", buckets=(1, 3, 10, 30, 100, 1000), **own)
         self.said = Counter("said", "Sum of the shares said of judged candidates", **own)
         self.happened = Counter("happened", "Judged candidates that came true: over said, 1 is calibrated", **own)
-        self.posting = Histogram("post_seconds", "From taking a post up to its commit and use", **own)
+        self.lag = Histogram("post_lag_seconds", "From the arrival of a post until every answer knows it", **own)
+        self.posting = Histogram("post_seconds", "The work on one post, its commit included", **own)
 
     def watch(self, app: FastAPI) -> None:
         """Count and time the requests of an application by its addresses."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -29,18 +29,20 @@ RARE = 0.01  # chance below which a posted fact is told to listeners as a surpri
 
 
 class Posting:
-    """Takes posts one after the other, on the thread of the model."""
+    """Takes posts one after the other, on a thread of their own."""
 
     def __init__(self, settings: ServeSettings, journal: Journal, names: Names, hub: Hub, gauges: Gauges) -> None:
         self.settings, self.journal, self.names, self.hub, self.gauges = settings, journal, names, hub, gauges
 
-    def take(self, state: State, facts: Sequence[Fact], key: str | None) -> tuple[State, dict[str, Any]]:
-        """The state after a post, and its answer; with a key that was used before, the answer of that time."""
+    def take(
+        self, state: State, facts: Sequence[Fact], key: str | None, know: Callable[[State], None]
+    ) -> dict[str, Any]:
+        """The answer to a post; with a key that was used before, that of then. ``know`` takes over the new state."""
         digest = sha256(json.dumps([list(f.model_dump().values()) for f in facts]).encode()).hexdigest()
         if key is not None and (earlier := self.journal.find(key)):
             if earlier[0] != digest:
                 raise Refused(409, "this Idempotency-Key was used for other facts.", "Use a new key for each post.")
-            return state, earlier[1]
+            return earlier[1]
         with self.gauges.posting.time():
             made = make_facts(state, facts, self.settings.late, self.settings.ahead)
             position = state.position + 1
@@ -59,8 +61,9 @@ class Posting:
                 self.journal.append(post)
             except sqlite3.Error:
                 raise Refused(503, "the journal cannot be written, so nothing was taken.", "Try again.") from None
+            know(grown)
         self._spread(grown, new, scored, answer, posted_at)
-        return grown, answer
+        return answer
 
     def _spread(self, grown: State, new: Quadruples, scored: Scored, answer: dict[str, Any], posted_at: str) -> None:
         """Tell those who keep figures, names or streams."""

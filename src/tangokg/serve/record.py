@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tangokg.serve.journal import reading
 
 Tell = Callable[[float], str | int | float]  # a step -> a time as people write it
 
 RANKS = "SELECT rank AS x FROM scores UNION ALL SELECT rank_of_subject FROM scores"
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection of its own, beside the one that writes."""
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA query_only=ON")
-        yield db
-
-
 def record(path: Path, tell: Tell) -> dict[str, Any]:
     """Figures over all posted facts whose names were known, in per cent; each fact is asked for both ways."""
-    with _reading(path) as db:
+    with reading(path) as db:
         (batches,) = db.execute("SELECT count(*) FROM posts").fetchone()
         count, mrr, first, ten = db.execute(
             f"SELECT count(*), avg(1 / x), avg(x <= 1), avg(x <= 10) FROM ({RANKS})"
@@ -51,7 +43,7 @@ def record(path: Path, tell: Tell) -> dict[str, Any]:
 def surprises(path: Path, tell: Tell, limit: int) -> list[dict[str, Any]]:
     """The posted facts that were least expected."""
     columns = ("subject", "relation", "object", "step", "rank", "chance", "posted_at")
-    with _reading(path) as db:
+    with reading(path) as db:
         rows = db.execute(
             f"SELECT {', '.join(columns)} FROM scores JOIN posts USING (position) "
             "ORDER BY chance, rank DESC, position DESC LIMIT ?",

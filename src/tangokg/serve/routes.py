@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
-from tangokg.serve import looking, schemas
+from tangokg.serve import looking, schemas, told
 from tangokg.serve.failures import Refused
 from tangokg.serve.service import Service
 
@@ -17,26 +17,35 @@ Text = Annotated[str | None, Query(min_length=1, max_length=500)]
 Moment = Annotated[str | None, Query(min_length=1, max_length=40)]
 STEP = 0.5  # seconds; an event may pass between two looks
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    400: {"description": "the request cannot be answered: the message says why"},
-    401: {"description": "a token is missing or wrong"},
-    403: {"description": "the token does not permit this, or the request comes from another site"},
-    404: {"description": "a name is unknown; the hint has the nearest"},
-    409: {"description": "the journal does not fit the request"},
-    413: {"description": "the request is too large"},
-    415: {"description": "the body is not JSON"},
-    429: {"description": "too many requests; Retry-After says when to try again"},
+    400: {"model": told.Failed, "description": "the request cannot be answered: the message says why"},
+    401: {"model": told.Failed, "description": "a token is missing or wrong"},
+    403: {
+        "model": told.Failed,
+        "description": "the token does not permit this, or the request comes from another site",
+    },
+    404: {"model": told.Failed, "description": "a name is unknown; the hint has the nearest"},
+    409: {"model": told.Failed, "description": "the journal does not fit the request"},
+    413: {"model": told.Failed, "description": "the request is too large"},
+    415: {"model": told.Failed, "description": "the body is not JSON"},
+    422: {"model": told.Failed, "description": "the body or a parameter has another form"},
+    429: {"model": told.Failed, "description": "too many requests; Retry-After says when to try again"},
 }
+
+
+def telling(model: type[told.Told]) -> dict[str, Any]:
+    """Name what an address answers in the OpenAPI document; the answer itself is sent as it is, unchecked."""
+    return {"response_model": None, "responses": {200: {"model": model}}}
 
 
 def reading(service: Service) -> APIRouter:
     """All of them, for one service."""
     router = APIRouter(prefix="/api/v1", responses=RESPONSES)
 
-    @router.get("/health")
+    @router.get("/health", **telling(told.Health))
     async def health() -> dict[str, Any]:
         return service.health()
 
-    @router.get("/names")
+    @router.get("/names", **telling(told.Names))
     def names(
         q: Annotated[str, Query(max_length=200)] = "",
         kind: Literal["entity", "relation"] | None = None,
@@ -44,24 +53,33 @@ def reading(service: Service) -> APIRouter:
     ) -> dict[str, Any]:
         return {"names": service.names.find(q, kind, limit)}
 
-    @router.post("/forecast")
+    @router.post("/forecast", **telling(told.Forecast))
     async def forecast(question: schemas.Question) -> Any:
         return (await _ask(service, [question]))[0]
 
-    @router.post("/forecasts")
+    @router.post("/forecasts", **telling(told.Forecasts))
     async def forecasts(asked: schemas.Questions) -> dict[str, Any]:
         found = await _ask(service, asked.questions)
         return {"position": min(one["position"] for one in found), "forecasts": found}
 
-    @router.get("/likely")
+    @router.post("/compare", **telling(told.Compared))
+    async def compare(question: schemas.Question) -> dict[str, Any]:
+        await wait_for_position(service, question.min_position or 0)
+        first, second = await asyncio.gather(
+            *map(asyncio.wrap_future, await asyncio.to_thread(service.compare, question))
+        )
+        card = service.card()
+        return {"runs": [_named(card, {"forecast": first}), _named(card["beside"], second)]}
+
+    @router.get("/likely", **telling(told.Likely))
     async def likely(at: Moment = None, top: Annotated[int, Query(ge=1, le=100)] = 20) -> dict[str, Any]:
         return await asyncio.wrap_future(service.likely(at, top))
 
-    @router.post("/curve")
+    @router.post("/curve", **telling(told.ChanceCurve))
     async def curve(asked: schemas.Curve) -> dict[str, Any]:
         return await asyncio.wrap_future(await asyncio.to_thread(service.curve, asked))
 
-    @router.get("/facts")
+    @router.get("/facts", **telling(told.KnownFacts))
     def facts(
         entity: Text = None,
         other: Text = None,
@@ -75,7 +93,7 @@ def reading(service: Service) -> APIRouter:
         first, second = (other, None) if entity is None else (entity, other)
         return looking.find_facts(state, first, second, relation, since, until, limit)
 
-    @router.get("/neighbourhood")
+    @router.get("/neighbourhood", **telling(told.Neighbourhood))
     def neighbourhood(
         entity: Annotated[str, Query(min_length=1, max_length=500)],
         limit: Annotated[int, Query(ge=1, le=200)] = 12,
@@ -85,6 +103,10 @@ def reading(service: Service) -> APIRouter:
         return looking.neighbourhood(state, entity, limit)
 
     return router
+
+
+def _named(card: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    return {"run": card["run"], "model": card["model"], "forecast": None, "error": None} | found
 
 
 async def _ask(service: Service, questions: Sequence[schemas.Question]) -> list[Any]:

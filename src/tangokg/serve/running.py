@@ -35,14 +35,16 @@ def serve(
     journal: Path | None = None,
     device: str = "auto",
     tell: Callable[[str], None] = lambda url: None,
+    beside: Path | None = None,
 ) -> None:
     """Answer until the process is told to stop (Ctrl-C, SIGTERM); the run folder is ours until then.
 
-    ``tell`` is given the address when all is loaded.
+    ``tell`` is given the address when it answers. ``beside`` is a second run to compare with, which is only read.
     """
     RunFolder(run).config()  # an error for what is no run, before a lock is made beside it
     with owning(run), _bound(settings) as listener:
-        service = Service(load(run, device), settings, run, journal_of(run, journal))
+        second = None if beside is None else (load(beside, device), beside)
+        service = Service(load(run, device), settings, run, journal_of(run, journal), second)
         logging.getLogger("tangokg").setLevel(logging.ERROR)  # warnings go to those who ask
         config = uvicorn.Config(
             create_app(service),
@@ -55,9 +57,9 @@ def serve(
             limit_concurrency=CONNECTIONS,
         )
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        tell(f"http://{host}:{listener.getsockname()[1]}/")
+        url = f"http://{host}:{listener.getsockname()[1]}/"
         with suppress(KeyboardInterrupt):  # Ctrl-C is how it is stopped; raised again after all has ended
-            _Server(config, service).run([listener])
+            _Server(config, service, lambda: tell(url)).run([listener])
 
 
 def _bound(settings: ServeSettings) -> socket.socket:
@@ -77,11 +79,16 @@ def _bound(settings: ServeSettings) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams of events when it is told to stop: it would wait for them."""
+    """Says when it listens, and ends the streams of events when it is told to stop: it would wait for them."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, tell: Callable[[], None]) -> None:
         super().__init__(config)
-        self._service = service
+        self._service, self._tell = service, tell
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            self._tell()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._service.hub.close()

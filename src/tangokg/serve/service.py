@@ -1,4 +1,4 @@
-"""The service without HTTP: the state, the thread that owns the model, and what follows from a post."""
+"""The service without HTTP: the state, the threads that answer, and the one that takes posts."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tangokg.serve.journal import Journal
 from tangokg.serve.metrics import Gauges
 from tangokg.serve.names import Names
 from tangokg.serve.posting import Posting
+from tangokg.serve.second import Second
 from tangokg.serve.settings import ServeSettings
 from tangokg.serve.state import State
 from tangokg.serve.worker import Turn, Worker
@@ -29,21 +30,33 @@ T = TypeVar("T")
 
 
 class Service:
-    """A run that answers: one thread owns the model and the state, one beside it answers what takes long."""
+    """A run that answers: one thread answers, one beside it what takes long, and one takes posts, one after the other.
 
-    def __init__(self, forecaster: Forecaster, settings: ServeSettings, run: Path, journal: Path) -> None:
+    The state is replaced whole, by the thread of the posts; answers name the position of the one they were made with.
+    """
+
+    def __init__(
+        self,
+        forecaster: Forecaster,
+        settings: ServeSettings,
+        run: Path,
+        journal: Path,
+        second: tuple[Forecaster, Path] | None = None,  # a run to compare with, and its folder
+    ) -> None:
         self.settings = settings
         self._journal = Journal(journal)
-        self.state = replay(State.of(forecaster), self._journal, run)  # replaced whole, by the thread of the model
+        self.state = replay(State.of(forecaster), self._journal, run)
         self.names, self.hub, self.gauges = Names(self.state), Hub(), Gauges()
         self.gauges.position.set(self.state.position)
         self._posting = Posting(settings, self._journal, self.names, self.hub, self.gauges)
         self.worker: Worker[schemas.Question] = Worker(self._answer, "tangokg-model")
         self._slow: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-slow")
+        self._posts: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-posts")
         self._slow_waiting, self._lock = 0, Lock()
         self._copied: tuple[State, State] | None = None  # of the slow thread
         self.started = time.monotonic()
-        self._figures = card.figures(run)
+        self._run, self._figures = run.resolve().name, card.figures(run)
+        self._second = None if second is None else Second(second[0], forecaster, second[1], journal)
         self._likely = lru_cache(maxsize=16)(self._make_likely)
         self._card = lru_cache(maxsize=1)(card.card)
 
@@ -51,17 +64,23 @@ class Service:
         """Begin to answer; what the first question of all would wait for is made now."""
         self.worker.start()
         self._slow.start()
+        self._posts.start()
         self.worker.run(self._warm)
+        self._posts.run(self._warm_posts)
 
     def _warm(self) -> None:
         example = {key: value for key, value in card.example(self.state).items() if key != "at"}
         asking.answer(self.state, [schemas.Question(**example)], self.settings.span)
         self._card(self.state)
-        last = self.state.forecaster.facts
-        scoring.score(self.state, last.select(last.t == self.state.index.t[-1]).select(slice(1)))
+
+    def _warm_posts(self) -> None:
+        state = self.state.apart()
+        last = state.forecaster.facts
+        scoring.score(state, last.select(last.t == state.index.t[-1]).select(slice(1)))
 
     def stop(self) -> None:
         self._slow.drop(PATIENCE)
+        self._posts.stop()
         self.worker.stop()
         self._journal.close()
 
@@ -119,6 +138,14 @@ class Service:
         self.state.check_names(asked.subject, asked.relation, asked.object)
         return self._beside(lambda state: curve.curve(state, asked, self.settings.span))
 
+    def compare(self, question: schemas.Question) -> list[Future[Any]]:
+        """The answers to come of both runs."""
+        if (second := self._second) is None:
+            raise Refused(404, "only one run is served.", "Start the service with --beside RUN.")
+        (first,) = self.ask([question])
+        self._reserve(1)
+        return [first, self._counted(self._slow.run(lambda: second.answer(question, self.settings.span)))]
+
     def likely(self, at: Any, top: int) -> Future[dict[str, Any]]:
         """The likeliest events, kept for the questions to come until new facts arrive."""
 
@@ -132,15 +159,20 @@ class Service:
         return asking.likely(state, at, self.settings.span)
 
     def post(self, facts: Sequence[schemas.Fact], key: str | None) -> Future[dict[str, Any]]:
-        """Take new facts; the answer comes when they are on disk and known."""
+        """Take new facts; the answer comes when they are on disk and known. Questions are answered meanwhile."""
+        arrived = time.monotonic()
 
         def take() -> dict[str, Any]:
-            self.state, answer = self._posting.take(self.state, facts, key)
-            self._likely.cache_clear()  # which keeps earlier states
-            self._card.cache_clear()
+            answer = self._posting.take(self.state.apart(), facts, key, self._know)
+            self.gauges.lag.observe(time.monotonic() - arrived)
             return answer
 
-        return self.worker.run(take, Turn.POST)
+        return self._posts.run(take)
+
+    def _know(self, state: State) -> None:
+        self.state = state
+        self._likely.cache_clear()  # which keeps earlier states
+        self._card.cache_clear()
 
     def record(self) -> dict[str, Any]:
         state = self.state
@@ -150,7 +182,8 @@ class Service:
         return record.surprises(self._journal.path, self.state.tell, limit)
 
     def card(self) -> dict[str, Any]:
-        return self._card(self.state) | {"metrics": self._figures}
+        beside = self._second.about() if self._second else None
+        return self._card(self.state) | {"run": self._run, "metrics": self._figures, "beside": beside}
 
     def health(self) -> dict[str, Any]:
         uptime = round(time.monotonic() - self.started, 3)

@@ -1,4 +1,4 @@
-"""A thread that works for all requests: posts first, then questions, those that wait answered together."""
+"""A thread that works for all requests: questions that wait are answered together, single ones before many."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from enum import IntEnum
 from itertools import count
 from typing import Any, Generic, TypeVar
 
-MOST = 32  # questions answered together: a post waits for no more
+MOST = 32  # questions answered together
 
 Ask = TypeVar("Ask")
 T = TypeVar("T")
@@ -22,10 +22,9 @@ Answer = Callable[[Sequence[Ask]], Sequence[Any]]  # an exception among the resu
 class Turn(IntEnum):
     """Who comes first; those of one kind in the order in which they came."""
 
-    POST = 0
-    QUESTION = 1
-    MANY = 2  # of a request with many questions
-    END = 3
+    QUESTION = 0
+    MANY = 1  # of a request with many questions
+    END = 2
 
 
 @dataclass(order=True)

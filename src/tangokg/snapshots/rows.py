@@ -95,3 +95,11 @@ def orders_of(edges: Tensor, group: Tensor) -> Tensor:
         by[:3, i, :-1] = edges[:3, order]
         by[3, i, :-1] = edges[3, order].view(torch.float64).float().view(torch.int32)
     return by
+
+
+def few(rows: Tensor, size: int) -> bool:
+    """Whether some answers need fewer rows than a table of ``size`` has: then these alone are computed.
+
+    Training computes the whole table: most of its rows are used, and each once.
+    """
+    return not torch.is_grad_enabled() and rows.numel() < size

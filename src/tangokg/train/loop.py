@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tangokg.errors import RunError, TrainingError
+from tangokg.errors import RunError
 from tangokg.models import Model
 from tangokg.quads.values import Dataset
-from tangokg.rank import Exam, examine
 from tangokg.train.checkpoint import Progress, check_place, load_tensors, pack, save_tensors, unpack, write_log
 from tangokg.train.choosing import choose
 from tangokg.train.devices import Loss, make_fabric, product_precision
+from tangokg.train.dividing import clip_divided, cut, divide, put_together, unite
 from tangokg.train.finite import check_finite, diverged
 from tangokg.train.material import Material, can_learn, first_model, resolve
 from tangokg.train.memory import give_memory_back
@@ -27,6 +27,7 @@ from tangokg.train.rates import learning_rate
 from tangokg.train.settings import OPTIMIZERS, RunConfig
 from tangokg.train.signals import Interrupted, watching
 from tangokg.train.stopping import ENDINGS, STOPPED, Budget, Reporter, Stop, first_of, never
+from tangokg.train.validating import validate
 
 REPORT_SECONDS = 0.25  # at least this long between two reports within an epoch
 
@@ -56,7 +57,7 @@ def fit(
     fabric = make_fabric(config.train)
     with product_precision(config.train):
         material = Material.of(dataset, fabric.device, config.train.horizons)
-        learns, model = can_learn(config, material), first_model(config, material.own, start)
+        learns, model = can_learn(config, material, group.size), first_model(config, material.own, start)
         if not learns:
             return choose(model.to(fabric.device), material.exam)
         session = Session(config, material, model, fabric, checkpoint, reporter, log, like, group)
@@ -74,8 +75,8 @@ def _run(session: Session, stop: Stop) -> None:
         try:
             session.run(first_of(watch.stop, stop, Budget(session.settings.budget)))
         except KeyboardInterrupt:
-            if watch.count > 1 or not session.best:
-                raise
+            if watch.count > 1 or not session.best or session.group.divides_entities:
+                raise  # weights that are divided are put together by all processes, and this one is out of step
             session.progress.ended = STOPPED  # within a step: the last checkpoint and the best weights are whole
         if session.progress.ended == STOPPED:
             number = watch.received or signal.SIGINT
@@ -98,10 +99,8 @@ class Session:
         like: Progress | None = None,
         group: Group = ALONE,
     ) -> None:
-        self.settings, self.material, self.fabric, self.group = config.train, material, fabric, group
-        self.seed = config.seed
-        if group.size > 1 and not model.divisible:
-            raise TrainingError(f"{config.model} cannot be trained by several processes; start it in one.")
+        self.settings, self.material, self.fabric = config.train, material, fabric
+        self.seed, self.group = config.seed, divide(model, group, config)
         self.checkpoint, self.reporter, self.log, self.like = checkpoint, reporter, log, like
         optimizer = OPTIMIZERS[self.settings.optimizer](
             model.parameters(),
@@ -110,8 +109,8 @@ class Session:
             fused=fabric.device.type in ("cpu", "cuda"),
         )
         self.plain = model
-        self.parameters = list(model.parameters())
-        self.norms = share_batch_norms(model, group)
+        self.shared = [p for name, p in model.named_parameters() if model.shard.whole or name not in model.divided]
+        self.norms = share_batch_norms(model, self.group)
         model.cuda_graphs, model.score_bytes = self.settings.cuda_graphs, int(self.settings.score_memory * 2**30)
         self.loss, self.optimizer = fabric.setup(Loss(model), optimizer)
         self.generators = {
@@ -130,17 +129,26 @@ class Session:
         assert self.checkpoint is not None
         tensors, note = load_tensors(self.checkpoint)
         try:
+            tensors = cut(self.plain, tensors)
             self.order, self.best, self.progress = unpack(tensors, note, self.plain, self.optimizer, self.generators)
             check_place(self.progress, self.order, self._asked_of())
         except RunError as error:
             raise RunError(f"{self.checkpoint}: {error}") from None
 
     def save(self) -> None:
-        if self.checkpoint is not None and self.group.first:
-            self._count_seconds()
-            state = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
-            save_tensors(self.checkpoint, *state)
-            self.saved = time.monotonic()
+        if self.checkpoint is None or not (self.group.first or self.group.divides_entities):
+            return
+        self._count_seconds()
+        tensors, note = pack(self.plain, self.optimizer, self.generators, self.order, self.best, self.progress)
+        tensors = put_together(self.plain, tensors)
+        if self.group.first:
+            save_tensors(self.checkpoint, tensors, note)
+        self.saved = time.monotonic()
+
+    def _due(self) -> bool:
+        """Whether it is time for a checkpoint; where all processes take part in it, all say the same."""
+        late = time.monotonic() - self.saved > self.settings.checkpoint_seconds
+        return bool(self.group.largest(int(late))) if self.group.divides_entities else late
 
     def run(self, stop: Stop) -> None:
         """Epoch after epoch until the settings or ``stop`` say so; the progress says which."""
@@ -155,7 +163,7 @@ class Session:
             if not p.ended:
                 self._close_epoch()
                 p.ended = self._ending(stop)
-            if p.ended or time.monotonic() - self.saved > self.settings.checkpoint_seconds:
+            if p.ended or self._due():
                 self.save()
         if p.position and p.ended != STOPPED:
             self._close_epoch()  # the checkpoint stays within the epoch, and may go on from there
@@ -210,7 +218,7 @@ class Session:
             if ended := self._agree(stop):
                 self._read(totals)
                 return ended
-            if time.monotonic() - self.saved > self.settings.checkpoint_seconds:
+            if self._due():
                 self._read(totals)
                 self.save()
         self._read(totals)
@@ -221,20 +229,22 @@ class Session:
         train, group, rows = self.material.train, self.group, len(some)
         share = group.share(rows)
         windows, queries, count = self.material.draw(some, share, self.settings, self.generators["order"])
-        if group.rank:  # the first process draws on, the others anew at each step: only its state is kept
+        if group.rank and group.divides_windows:  # the others draw anew at each step: only the first's state is kept
             place = (self.seed, group.rank, self.progress.epoch, self.progress.position)
             self.generators["masks"].manual_seed(hash(place) % 2**63)
         for norm in self.norms:
             norm.apart = share == slice(None)
         loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
-        if group.size > 1:
+        if group.divides_windows:
             loss = loss * group.weight(rows, len(queries), count)
         for options in self.optimizer.param_groups:
             options["lr"] = self.learning_rate()
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
-        mean = group.add_gradients(self.parameters, loss.detach())
-        if self.settings.clip:
+        mean = group.add_gradients(self.shared, loss.detach())
+        if self.settings.clip and group.divides_entities:
+            clip_divided(self.plain, self.settings.clip)
+        elif self.settings.clip:
             self.fabric.clip_gradients(self.loss, self.optimizer, max_norm=self.settings.clip, error_if_nonfinite=False)
         self.optimizer.step()
         totals[0] += mean * count
@@ -260,7 +270,9 @@ class Session:
         self.plain.settle(self.material.train)
         if self.material.exam is not None:
             began = time.monotonic()
-            row |= {f"valid_{name}": value for name, value in self._validate(self.material.exam).items()}
+            row |= {
+                f"valid_{name}": value for name, value in validate(self.plain, self.material.exam, self.group).items()
+            }
             p.check_seconds = time.monotonic() - began
         if row.get("valid_mrr", math.inf) > p.best_mrr:  # without validation every epoch is the best so far
             p.best_mrr, p.best_epoch = row.get("valid_mrr", p.best_mrr), p.epoch
@@ -271,16 +283,6 @@ class Session:
             write_log(self.log, p)
         if self.reporter is not None and self.group.first:
             self.reporter.epoch(p, self.settings)
-
-    def _validate(self, exam: Exam) -> dict[str, float]:
-        """MRR and Hits of the validation part; each process asks some windows."""
-        count, (rank, size) = len(exam.windows), (self.group.rank, self.group.size)
-        if size == 1 or count < size:
-            return examine(self.plain, exam)["time-aware"].to_dict()
-        among = slice(count * rank // size, count * (rank + 1) // size)
-        metrics = examine(self.plain, exam, among=among)
-        figures = metrics["time-aware"].to_dict()
-        return {name: self.group.mean(value, metrics.queries) for name, value in figures.items()}
 
     def _keep_weights(self) -> None:
         """Keep the current weights as the best so far."""
@@ -302,4 +304,5 @@ class Session:
         self.plain.release()
         if self.best:
             self.plain.load_state_dict(self.best)
+        unite(self.plain)
         return self.plain

@@ -99,7 +99,7 @@ def build_model(config: RunConfig, train: Timeline) -> Model:
     return model.double() if config.train.precision == "64-true" else model
 
 
-def can_learn(config: RunConfig, material: Material) -> bool:
+def can_learn(config: RunConfig, material: Material, processes: int = 1) -> bool:
     """Whether the model has parameters; too few times, or too little memory for them, is an error."""
     with torch.device("meta"):  # sizes without memory
         sized = build_model(config, material.own)
@@ -110,7 +110,7 @@ def can_learn(config: RunConfig, material: Material) -> bool:
             f"the training part has {len(material.own)} distinct time(s); learning from history takes two at least. "
             f"Give more data, or a finer time unit."
         )
-    check_memory(sized, material.train, config.train, material.train.device)
+    check_memory(sized, material.train, config.train, material.train.device, processes)
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -16,18 +17,36 @@ from tangokg.train.settings import TrainSettings
 LITTLE = 0.3  # of all memory: if less is free, freed blocks go back to the system
 
 
-def needed_bytes(model: Model, timeline: Timeline, train: TrainSettings) -> tuple[int, int]:
-    """Bytes of weights, gradients, two moments and the best weights; and of the scores of the largest step twice.
+class Needed(NamedTuple):
+    """Bytes that a process of a training needs, about."""
+
+    weights: int  # with gradients, two moments and the best weights
+    scores: int  # of the part of a step that is computed at once
+    questions: int  # of a step, beside their scores
+    history: int  # sorted facts
+
+    @property
+    def fixed(self) -> int:
+        """What remains however few scores are computed at once."""
+        return self.weights + self.questions + self.history
+
+
+def needed_bytes(model: Model, timeline: Timeline, train: TrainSettings, processes: int = 1) -> Needed:
+    """What training takes, before it starts; of several processes each divides the windows, or the entities.
 
     Scores of a model whose loss is computed in parts take no more than ``score_memory``, or those of one question.
     """
-    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    divides = train.shard_entities and processes > 1 and bool(model.divided)
+    sizes = {name: p.numel() * p.element_size() for name, p in model.named_parameters()}
+    weights = sum(size // (processes if divides and name in model.divided else 1) for name, size in sizes.items())
     largest = timeline.offset.diff().topk(min(train.batch_windows, len(timeline))).values.sum() if len(timeline) else 0
-    each = 2 * next((p.element_size() for p in model.parameters()), 4) * timeline.num_entities
-    scores = each * int(train.batch_queries or largest)
+    questions = -(-int(train.batch_queries or largest) // (1 if divides else processes))
+    held = model.held(timeline)
+    each = -(-held.scores // (processes if divides else 1))
+    scores = each * questions
     if model.in_parts and train.score_memory:
         scores = min(scores, max(each, int(train.score_memory * 2**30)))
-    return 5 * weights, scores
+    return Needed(5 * weights, scores, held.question * questions, held.edge * int(timeline.num_edges.sum()))
 
 
 def free_bytes(device: torch.device) -> int | None:
@@ -46,22 +65,26 @@ def _meminfo(name: str) -> int | None:
     return int(lines[name].split()[0]) * 1024 if name in lines else None
 
 
-def check_memory(model: Model, timeline: Timeline, train: TrainSettings, device: torch.device) -> None:
-    """Raise before a run that cannot fit, with what to change."""
-    (weights, scores), free = needed_bytes(model, timeline, train), free_bytes(device)
-    need = weights + scores
+def check_memory(
+    model: Model, timeline: Timeline, train: TrainSettings, device: torch.device, processes: int = 1
+) -> None:
+    """Raise before a run that cannot fit, with what takes the memory and what to change."""
+    needed, free = needed_bytes(model, timeline, train, processes), free_bytes(device)
+    need = sum(needed)
     if free is None or need <= free:
         return
     fewer = f"fewer windows a step (--set batch_windows=1, now {train.batch_windows}), "
     if model.in_parts:
-        room = 0.8 * (free - weights) / 2**30
+        room = 0.8 * (free - needed.fixed) / 2**30
         fewer = f"less memory for scores (--set score_memory={room:.2g}, now {train.score_memory:.2g}), "
-        fewer *= room > 0  # else the weights alone are too many
+        if room <= 0:  # the scores alone are not too many
+            fewer = "fewer windows a step (--set batch_windows=1), " if needed.weights + needed.history < free else ""
     elif train.batch_queries:
         quarter = max(1, train.batch_queries // 4)
         fewer = f"fewer questions a step (--set batch_queries={quarter}, now {train.batch_queries}), "
+    parts = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in needed._asdict().items())
     raise MemoryShort(
-        f"this run needs about {need / 2**30:.1f} GiB on {device}, and {free / 2**30:.1f} GiB are free. "
+        f"this run needs about {need / 2**30:.1f} GiB on {device} ({parts}), and {free / 2**30:.1f} GiB are free. "
         f"Take {fewer}a smaller state (--set dim=100), or a coarser time unit, so that a snapshot holds "
         f"fewer facts at once."
     )

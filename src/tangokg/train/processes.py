@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,13 +18,10 @@ from torch.distributed.nn.functional import all_reduce
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tangokg.decode import Decoder
-from tangokg.errors import TrainingError
+from tangokg.errors import ConfigError, TrainingError
+from tangokg.shards import meet
 
 PATIENCE = timedelta(hours=12)  # the others wait while the first process measures; one that dies is noticed at once
-LOST = (
-    "another process of this training has ended, so that this one cannot go on. The checkpoint of the run is whole: "
-    "go on with --resume, with as many processes as you like."
-)
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,12 @@ class Group:
 
     rank: int = 0
     size: int = 1
+    divides_entities: bool = False  # each process computes all windows for its own entities; else windows are divided
+
+    @property
+    def divides_windows(self) -> bool:
+        """Whether each process computes some windows of a step."""
+        return self.size > 1 and not self.divides_entities
 
     @property
     def first(self) -> bool:
@@ -40,7 +44,7 @@ class Group:
 
     def share(self, count: int) -> slice:
         """The rows of ``count`` that this process takes; all of them where there are fewer rows than processes."""
-        return slice(self.rank, None, self.size) if self.size <= count else slice(None)
+        return slice(self.rank, None, self.size) if self.size <= count and not self.divides_entities else slice(None)
 
     def weight(self, count: int, own: int, total: int) -> float:
         """What the mean over ``own`` queries counts in that over ``total``, with rows shared as by :meth:`share`."""
@@ -49,14 +53,17 @@ class Group:
     def add_gradients(self, parameters: list[nn.Parameter], loss: Tensor) -> Tensor:
         """Sum the gradients over all processes in place, in one message with the loss, whose sum is returned.
 
-        A parameter that no process used keeps no gradient.
+        A parameter that no process used keeps no gradient. Where each process has the whole gradient already, the mean
+        is taken: on a GPU they differ by rounding, and the weights must not.
         """
         if self.size == 1:
             return loss
         used = loss.new_tensor([parameter.grad is not None for parameter in parameters])
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         flat = torch.cat([*(grad.flatten() for grad in grads), used, loss.reshape(1)])
-        self._call(lambda: distributed.all_reduce(flat))
+        meet(lambda: distributed.all_reduce(flat))
+        if self.divides_entities:
+            flat /= self.size
         *sums, used, total = flat.split([*(grad.numel() for grad in grads), len(parameters), 1])
         for parameter, sum_, users in zip(parameters, sums, used.tolist(), strict=True):
             parameter.grad = sum_.view_as(parameter) if users else None
@@ -80,14 +87,8 @@ class Group:
 
     def _reduce(self, numbers: Tensor, operation: Any = distributed.ReduceOp.SUM) -> Tensor:
         if self.size > 1:
-            self._call(lambda: distributed.all_reduce(numbers, operation))
+            meet(lambda: distributed.all_reduce(numbers, operation))
         return numbers
-
-    def _call(self, collective: Callable[[], Any]) -> None:
-        try:
-            collective()
-        except RuntimeError as error:  # torch has no class of its own for a connection that was closed
-            raise TrainingError(LOST) from error
 
 
 ALONE = Group()
@@ -102,15 +103,41 @@ def place() -> tuple[int, int, int]:
     return 0, 1, 0
 
 
-def start(devices: int, words: Sequence[str]) -> int:
-    """Run this command in so many processes on this machine; the exit status of the first that failed, or 0."""
+def to_start(devices: int | None, nodes: int | None, rendezvous: str | None) -> bool:
+    """Whether this command has to start the processes that it asks for; where they run already, it is checked."""
+    size = place()[1]
+    if size > 1:
+        each = devices or size // (nodes or 1)
+        if each * (nodes or size // each) != size:
+            asked = f"--devices {devices or 1} and --nodes {nodes or 1}"
+            raise ConfigError(f"{asked}: torchrun or Slurm started {size} processes. Leave the options out.")
+        return False
+    if rendezvous is not None and (nodes or 1) == 1:
+        raise ConfigError("--rendezvous is where several machines find one another: give --nodes N with it.")
+    if (nodes or 1) > 1 and rendezvous is None:
+        raise ConfigError(
+            f"--nodes {nodes}: give the same command on each machine, with --rendezvous HOST:PORT, one of the machines "
+            f"and a free port of it. Where torchrun or Slurm starts the processes, leave --nodes out."
+        )
+    if rendezvous is not None and not re.fullmatch(r"\[?[^\s/]+:\d+", rendezvous):
+        raise ConfigError(f"--rendezvous {rendezvous!r}: expected HOST:PORT, such as node1:29400.")
+    return (devices or 1) > 1 or (nodes or 1) > 1
+
+
+def start(words: Sequence[str], devices: int | None, nodes: int = 1, rendezvous: str | None = None) -> int:
+    """Run this command in so many processes on this machine; the exit status of the first that failed, or 0.
+
+    ``devices`` None: one for each GPU. Of several ``nodes`` each runs this command, and they meet at ``rendezvous``.
+    """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    devices = devices or max(1, torch.cuda.device_count())
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // devices)))
+    endpoint = rendezvous or "127.0.0.1:0"
     config = LaunchConfig(
-        1, 1, devices, rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", run_id="tango", max_restarts=0
+        nodes, nodes, devices, rdzv_backend="c10d", rdzv_endpoint=endpoint, run_id="tango", max_restarts=0
     )
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # each process says its own
     try:
@@ -188,7 +215,7 @@ def share_batch_norms(model: nn.Module, group: Group) -> list[SharedBatchNorm]:
     Those over entities see the same in each process, and stay as they are.
     """
     shared: list[SharedBatchNorm] = []
-    for decoder in (module for module in model.modules() if isinstance(module, Decoder) and group.size > 1):
+    for decoder in (module for module in model.modules() if isinstance(module, Decoder) and group.divides_windows):
         for module in decoder.modules():
             if isinstance(module, _BatchNorm):
                 module.__class__ = SharedBatchNorm

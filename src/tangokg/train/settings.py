@@ -23,7 +23,7 @@ BUDGET = 420.0  # seconds by rule on a CPU: with reading and measuring, a model 
 FEW_FACTS, FEW_RATE = 2_000, 0.01  # to train on, and the learning rate below
 SCORE_MEMORY = {"cpu": 2.0, "cuda": 16.0}  # GiB by rule, the same on every machine, so that runs can be repeated
 NO_LIMIT = -1.0
-LIMITS = ("epochs", "budget", "refit")  # may change when a run is resumed
+LIMITS = ("epochs", "budget", "refit", "shard_entities")  # may change when a run is resumed
 SCHEDULES = ("plateau", "cosine")
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 PRECISIONS = ("32-true", "tf32", "64-true", "bf16-mixed", "16-mixed")
@@ -51,6 +51,7 @@ class TrainSettings:
     device: str = "auto"  # cpu, cuda, or auto: cuda where there is one
     precision: str = "32-true"  # 32-true, tf32 (products of a GPU alone), bf16-mixed, 16-mixed or 64-true
     cuda_graphs: bool = True  # steps on a GPU are replayed where the model can; only what dropout draws is another
+    shard_entities: bool = False  # several processes divide the entities, not the windows: for tables that do not fit
     checkpoint_seconds: float = 60.0  # at least this long between two checkpoints
     refit: bool = False  # then train again on all parts, for as many epochs as were best; for use, not for figures
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tangokg.quads.importers.gathered import Gathered
 from tangokg.quads.reading import TableOptions
+from tangokg.quads.values import Dataset, Quadruples
 
 
 @dataclass(frozen=True)
@@ -21,3 +22,5 @@ class Format:
     folders: bool = False  # whether a folder stands for the files in it
     unit: str | None = None  # one step of time, where nothing else is said
     label: Callable[[Sequence[Path], Gathered, str], None] | None = None  # names in a language
+    split: Callable[[Quadruples, str], Dataset] | None = None  # the parts that a benchmark has, under a name
+    name: Callable[[Path], str] | None = None  # of the set that a file or folder holds

@@ -13,6 +13,8 @@ from tangokg.quads.importers.gathered import Gathered
 from tangokg.quads.importers.packed import streams
 from tangokg.quads.importers.tables import Table
 from tangokg.quads.reading import TableOptions
+from tangokg.quads.splits import split_tgb
+from tangokg.quads.values import Dataset, Quadruples
 
 EDGES = {"subject": ("head",), "relation": ("relation_type", "relation"), "object": ("tail",)}
 TABLE = Table("an edge list of TGB", EDGES | {"time": ("ts", "timestamp", "date", "year")}, delimiter=",", quoted=True)
@@ -42,4 +44,17 @@ def _belonging(path: Path) -> list[Path]:
     return [path, beside] if beside else [path]
 
 
-TGB = Format("edge lists of TGB (tkgl-*, thgl-*)", read, folders=True)
+def split(facts: Quadruples, name: str) -> Dataset:
+    """The parts that py-tgb gives the set of this name."""
+    share = 0.1 if "yago" in name else 0.15
+    return split_tgb(facts, share, share, name=name)
+
+
+def set_name(source: Path) -> str:
+    """``tkgl-icews`` of tkgl-icews_edgelist.csv, of the folder that holds it, and of tkgl-icews.zip."""
+    inside = sorted(source.glob("*_edgelist*.csv*")) if source.is_dir() else []
+    names = {path.name.partition("_edgelist")[0].removesuffix("_static") for path in inside or [source]}
+    return names.pop().removesuffix(".zip") if len(names) == 1 else "tgb"
+
+
+TGB = Format("edge lists of TGB (tkgl-*, thgl-*)", read, folders=True, split=split, name=set_name)

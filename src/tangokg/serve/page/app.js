@@ -3,6 +3,7 @@
 import { hasToken, setToken } from "./api.js";
 import { latestLink } from "./ask-view.js";
 import { el, failed, loading } from "./dom.js";
+import "./compare-view.js";
 import "./entity-view.js";
 import "./likely-view.js";
 import "./model-view.js";
@@ -20,6 +21,7 @@ const VIEWS = [
   ["likely", "Likely", (view, query) => view.show(query)],
   ["entity", "Entity", (view, query) => view.show(query.get("name") ?? "")],
   ["what-if", "What if", (view, query) => view.show(fromQuery(query))],
+  ["compare", "Two runs", (view, query) => view.show(fromQuery(query))],
   ["record", "Track record", (view) => view.show()],
   ["surprises", "Surprises", (view) => view.show()],
   ["watch", "Watch list", (view) => view.show()],
@@ -40,7 +42,7 @@ function links(current) {
   document
     .getElementById("views")
     .replaceChildren(
-      ...VIEWS.map(([name, title]) =>
+      ...VIEWS.filter(([name]) => name !== "compare" || run().beside).map(([name, title]) =>
         el(
           "li",
           {},

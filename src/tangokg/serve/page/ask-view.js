@@ -93,6 +93,7 @@ export class AskView extends HTMLElement {
   }
 
   answered(question, forecast) {
+    this.question = question;
     if (!this.list?.isConnected) this.layOut();
     const kind = asked(question);
     const any = (kind === "subject" || kind === "object") && forecast.any !== null && forecast.any !== undefined;
@@ -184,6 +185,7 @@ export class AskView extends HTMLElement {
       el("button", { type: "button", class: "quiet", onclick: act }, words),
       ...list,
       el("a", { href: toLink(fact, "what-if") }, "What if …"),
+      run().beside ? el("a", { href: toLink(this.question, "compare") }, "Both runs") : "",
     );
   }
 }

@@ -27,6 +27,7 @@ export class ModelView extends HTMLElement {
       el(
         "dl",
         { class: "card" },
+        item("Run", model.run),
         item("Model", model.model),
         item("Facts", data.facts.toLocaleString("en")),
         item("Entities", data.entities.toLocaleString("en")),
@@ -35,6 +36,7 @@ export class ModelView extends HTMLElement {
         item("Last known time", model.now),
         item("Trusted until", model.trusted_until ?? "no evaluation says"),
         item("Journal position", String(model.position)),
+        item("Beside it", model.beside ? `${model.beside.run}, ${model.beside.model}` : "no other run (--beside RUN)"),
       ),
       panel("How good it was", ...this.metrics(model.metrics ?? {})),
       this.meaning(model),

@@ -1,0 +1,68 @@
+"""What ``tango serve`` and ``tango demo --serve`` share: the extra, a free port, and a browser."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import webbrowser
+from importlib.util import find_spec
+from pathlib import Path
+
+from tangokg.cli.output import Output
+from tangokg.errors import ConfigError
+
+HOST, PORT = "127.0.0.1", 8765
+
+NEEDED = ("fastapi", "uvicorn", "plotly", "limits", "prometheus_client", "prometheus_fastapi_instrumentator")
+
+
+def check_extra() -> None:
+    """An error where a package of the extra ``serve`` is missing."""
+    for name in NEEDED:
+        if find_spec(name) is None:
+            raise ConfigError(
+                f"serving a run needs the extra 'serve' ({name} is missing): pip install 'tangokg[serve]', "
+                f"in a clone pip install '.[serve]'."
+            )
+
+
+def share_cores() -> None:
+    """Half of the cores for one forecast: others take posts, find reasons, and speak HTTP at the same time."""
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() // 2))
+
+
+def open_page(output: Output, run: Path, kept: bool) -> None:
+    """Serve a run on this machine, and show its page, until Ctrl-C."""
+    from tangokg import __version__
+    from tangokg.serve.running import serve
+    from tangokg.serve.settings import ServeSettings
+
+    def tell(url: str) -> None:
+        output.say()
+        output.say(f"Ask it at {url} - stop with Ctrl-C.{'' if kept else ' The run goes then; keep one with --out.'}")
+        open_browser(url)
+
+    serve(run, ServeSettings(host=HOST, port=_free(PORT), version=__version__), tell=tell)
+
+
+def _free(port: int) -> int:
+    """This port, or where it is taken, 0: any other."""
+    with socket.socket() as one:
+        if os.name == "posix":
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((HOST, port))
+        except OSError:
+            return 0
+    return port
+
+
+def open_browser(url: str) -> None:
+    """Show the page at a desktop. Elsewhere nothing happens: a browser made of text would take the terminal over."""
+    desktop = os.name == "nt" or sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if desktop and sys.stdout.isatty():
+        webbrowser.open(url)

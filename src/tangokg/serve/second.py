@@ -1,0 +1,52 @@
+"""A second run beside the first, for comparison: it answers the same questions, from the same facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tangokg.errors import ConfigError, TangoError
+from tangokg.forecast import Forecaster
+from tangokg.serve import asking, card, schemas
+from tangokg.serve.checking import make_facts
+from tangokg.serve.journal import facts_since
+from tangokg.serve.state import State
+
+
+class Second:
+    """Used by the slow thread alone. Its folder is only read: it is told the posts of the first run's journal."""
+
+    def __init__(self, forecaster: Forecaster, first: Forecaster, run: Path, journal: Path) -> None:
+        if _counted(forecaster) != _counted(first):
+            raise ConfigError(
+                f"--beside {run}: its times are {_counted(forecaster)}, those of the served run {_counted(first)}: "
+                f"they cannot be asked the same. Give a run of data with the same times."
+            )
+        self.state = State.of(forecaster)
+        self.name, self._journal, self._figures = run.resolve().name, journal, card.figures(run)
+
+    def caught_up(self) -> State:
+        """Its state with all posts so far; a fact that its folder holds already changes nothing."""
+        facts, position = facts_since(self._journal, self.state.position)
+        if position > self.state.position:
+            self.state = self.state.with_facts(make_facts(self.state, facts), position)[0]
+        return self.state
+
+    def answer(self, question: schemas.Question, span: float) -> dict[str, Any]:
+        """Its forecast, or what is wrong with the question for this run alone: it may lack a name."""
+        (found,) = asking.answer(self.caught_up(), [question], span)
+        if isinstance(found, TangoError):
+            return {"error": {"message": str(found)}}
+        if isinstance(found, BaseException):
+            raise found
+        return {"forecast": found}
+
+    def about(self) -> dict[str, Any]:
+        """What tells it from the first."""
+        return {"run": self.name, "model": self.state.forecaster.config.model, "metrics": self._figures}
+
+
+def _counted(forecaster: Forecaster) -> str:
+    """How a run tells time; dates need no common origin, as they are exchanged as text."""
+    clock = forecaster.dataset.clock
+    return "plain numbers" if clock.origin is None else f"dates ({clock.timezone}) in {clock.unit}s"

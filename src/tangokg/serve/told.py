@@ -1,0 +1,236 @@
+"""What answers hold: for the OpenAPI document. The tests compare it with what the service says."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Time = str | int | float  # a date as text, a plain step as a number
+
+
+class Told(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Placed(Told):
+    position: int = Field(description="the posts that this answer knows: the first so many of the journal")
+
+
+class Reason(Told):
+    """An earlier fact that raised an answer."""
+
+    subject: str
+    relation: str
+    object: str
+    at: Time
+    share: float = Field(description="how much of the answer goes without this fact")
+    sentence: str
+
+
+class Seen(Told):
+    count: int = Field(description="known times at which the fact stood before the time asked about")
+    last: Time | None
+
+
+class Answer(Told):
+    rank: int
+    name: str = Field(description="of what was asked for")
+    subject: str
+    relation: str
+    object: str
+    share: float = Field(description="its probability, if the question has an answer at all")
+    chance: float = Field(description="the probability of the fact in that step, or at least once until then")
+    base: float | None = Field(description="the base rate: how often the fact stood in all known steps")
+    seen: Seen
+    why: list[Reason] | None = Field(default=None, description="of the first three answers, where asked for")
+
+
+class Asked(Told):
+    subject: str | None
+    relation: str | None
+    object: str | None
+    at: Time | None
+    by: Time | None
+    asked: Literal["subject", "relation", "object", "fact"] = Field(description="what is asked for; fact: yes or no")
+
+
+class Forecast(Placed):
+    question: Asked
+    any: float | None = Field(description="the chance that the question has an answer at all")
+    answers: list[Answer]
+    warnings: list[str]
+
+
+class Forecasts(Placed):
+    forecasts: list[Forecast]
+
+
+class Failure(Told):
+    message: str
+    hint: str | None = None
+
+
+class Failed(Told):
+    """Every refused request."""
+
+    error: Failure
+
+
+class OfRun(Told):
+    run: str
+    model: str
+    forecast: Forecast | None
+    error: Failure | None = Field(description="why this run cannot answer, such as a name that it does not know")
+
+
+class Compared(Told):
+    runs: list[OfRun]
+
+
+class Event(Told):
+    subject: str
+    relation: str
+    object: str
+    chance: float
+
+
+class Likely(Placed):
+    at: Time
+    events: list[Event]
+
+
+class Point(Told):
+    at: Time
+    chance: float
+
+
+class ChanceCurve(Placed):
+    points: list[Point]
+    trusted_until: Time = Field(description="how far ahead the evaluation reaches")
+    base: float | None
+
+
+class KnownFact(Told):
+    subject: str
+    relation: str
+    object: str
+    at: Time
+
+
+class KnownFacts(Placed):
+    facts: list[KnownFact]
+    total: int = Field(description="of all facts that fit; limit cuts the list")
+
+
+class Neighbour(Told):
+    name: str
+    facts: int
+    last: Time
+    relations: list[str]
+    formed: bool
+    dissolved: bool
+
+
+class Neighbourhood(Placed):
+    entity: str
+    neighbours: list[Neighbour]
+
+
+class ScoredFact(KnownFact):
+    """A posted fact, with what was said of it before it was known."""
+
+    rank: float
+    chance: float
+
+
+class Posted(Placed):
+    added: int
+    known: int = Field(description="facts of the post that were known before it")
+    surprise: list[ScoredFact] = Field(description="the least expected of them")
+
+
+class Surprise(ScoredFact):
+    posted_at: str
+
+
+class Surprises(Told):
+    surprises: list[Surprise]
+
+
+class Bin(Told):
+    said: float
+    happened: float
+    count: int
+
+
+class AtTime(Told):
+    at: Time
+    mrr: float
+    count: int
+
+
+class Record(Placed):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    batches: int
+    questions: int
+    mrr: float | None = Field(description="in per cent, as the others")
+    hits_at_1: float | None = Field(alias="hits@1")
+    hits_at_10: float | None = Field(alias="hits@10")
+    reliability: list[Bin]
+    over_time: list[AtTime]
+
+
+class Name(Told):
+    name: str
+    kind: Literal["entity", "relation"]
+    facts: int
+
+
+class Names(Told):
+    names: list[Name]
+
+
+class Health(Placed):
+    status: Literal["ok"]
+    version: str
+    uptime: float = Field(description="seconds since the start")
+
+
+class Data(Told):
+    facts: int
+    entities: int
+    relations: int
+    first: Time
+    last: Time
+    unit: str
+
+
+class Example(Told):
+    subject: str
+    relation: str
+    at: Time
+
+
+Figures = dict[str, dict[str, float]]  # part -> figure -> per cent
+
+
+class Beside(Told):
+    run: str
+    model: str
+    metrics: Figures
+
+
+class Model(Placed):
+    name: str
+    run: str
+    model: str
+    data: Data
+    trusted_until: Time
+    example: Example
+    chances: bool
+    now: Time = Field(description="the last known time")
+    next: Time = Field(description="the time asked about where none is given")
+    metrics: Figures = Field(description="of the parts that the run was measured on, time-aware, in per cent")
+    beside: Beside | None = Field(description="the second run, where one is served for comparison")
+    write: bool = Field(description="whether this request may post facts")
