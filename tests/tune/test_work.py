@@ -300,7 +300,7 @@ def test_without_optuna_the_message_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert main(["tune", "world"]) == 2
-    assert "pip install 'optuna>=4,<5'" in capsys.readouterr().err
+    assert "pip install 'tangokg[tune]'" in capsys.readouterr().err
 
 
 def test_a_killed_worker_loses_nothing(worker: tuple[subprocess.Popen[str], Path], tmp_path: Path) -> None:
