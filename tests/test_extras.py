@@ -38,6 +38,9 @@ WORKS = {
     "wandb": FIT.format(loggers="wandb"),
     "hub": FIT.format(loggers="csv")
     + "from tangokg.cli import main\nassert main(['push', 'run', 'anna/visits', '--to', 'shared']) == 0",
+    "notebook": FIT.format(loggers="csv")
+    + "metrics = tk.load('run').evaluate()\n"
+    + "assert tk.plot(metrics)._repr_mimebundle_() is not None\nassert len(metrics.to_pandas())",
     "mcp": "from tangokg.serve.mcp import make_server\nmake_server('http://127.0.0.1:9')",
 }
 
@@ -78,5 +81,5 @@ def test_an_extra_works_alone(extra: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    others = {"tensorboard", "mlflow", "wandb", "optuna", "huggingface_hub", "mcp"} - {*allowed}
-    assert len(others) == 5, "the others are not there"
+    others = {"tensorboard", "mlflow", "wandb", "optuna", "huggingface_hub", "mcp", "plotly"} - {*allowed}
+    assert len(others) == 6, "the others are not there"

@@ -110,6 +110,9 @@ def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         runpy.run_path(str(ROOT / words[1]), run_name="__main__")
     elif words[0] == "make":
         assert re.search(rf"^{words[1]}:", text_of("Makefile"), re.MULTILINE), shlex.join(words)
+    elif words[0] == "jupyter":  # tests/docs/test_notebooks.py executes all of them
+        assert words[1] == "execute", shlex.join(words)
+        assert all((ROOT / path).exists() for path in words[2:]), shlex.join(words)
     else:
         assert words == ["source", ".venv/bin/activate"]
 
