@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ html_title = "tangokg"
 extensions = ["myst_nb", "sphinx.ext.autodoc"]
 root_doc = "README"
 include_patterns = ["README.md", "docs/**", *(f"{page}.md" for page in PROJECT)]
-exclude_patterns = [".venv", "build", "docs/notebooks/.ipynb_checkpoints"]
+exclude_patterns = [".venv", "build", "**/.ipynb_checkpoints"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "auto"  # notebooks are kept without outputs
@@ -47,7 +48,7 @@ def add_contents(app: Any, docname: str, source: list[str]) -> None:
             source[0] += contents([f"docs/{page}" for page in re.findall(r"\]\(([\w-]+)\.(?:md|rst)\)", text)], heading)
         source[0] += contents(["docs/README", *PROJECT], "Project")
     elif docname.startswith("docs/") and folder.is_dir():
-        source[0] += contents(sorted(f"{folder.name}/{page.stem}" for page in folder.iterdir()))
+        source[0] += contents(sorted(f"{folder.name}/{page.stem}" for page in folder.iterdir() if page.is_file()))
 
 
 def contents(pages: list[str], caption: str = "") -> str:
@@ -70,13 +71,20 @@ def add_index(app: Any, error: Exception | None) -> None:
 
 
 def inline_formula(page: Any, node: Any) -> None:
-    page.body.append(convert(node.astext()))
+    page.body.append(mathml(node.astext(), "inline"))
     raise SkipNode
 
 
 def block_formula(page: Any, node: Any) -> None:
-    page.body.append(convert(node.astext(), display="block"))
+    page.body.append(mathml(node.astext(), "block"))
     raise SkipNode
+
+
+def mathml(formula: str, display: str) -> str:
+    """A formula as browsers set it: bars are fences, and a script letter is a letter of its own."""
+    formula = formula.replace(r"\lvert", r"\left|").replace(r"\rvert", r"\right|")
+    script = re.compile(r'<mi mathvariant="script">([A-Z])</mi>')
+    return script.sub(lambda found: unescape(f"<mi>&{found[1]}scr;</mi>"), convert(formula, display=display))
 
 
 def setup(app: Any) -> None:

@@ -41,6 +41,9 @@ WORKS = {
     "notebook": FIT.format(loggers="csv")
     + "metrics = tk.load('run').evaluate()\n"
     + "assert tk.plot(metrics)._repr_mimebundle_() is not None\nassert len(metrics.to_pandas())",
+    "docs": "from sphinx.cmd.build import main\n"
+    f"words = ['-q', '-W', '-D', 'nb_execution_mode=off', '-c', {str(ROOT / 'docs')!r}, {str(ROOT)!r}, 'site']\n"
+    "assert main(words) == 0",
     "mcp": "from tangokg.serve.mcp import make_server\nmake_server('http://127.0.0.1:9')",
 }
 

@@ -355,6 +355,13 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}, link
 
 
+def test_every_page_is_listed_once() -> None:
+    """The lists are the navigation of the site."""
+    listed = re.findall(r"\]\(([\w-]+\.(?:md|rst))\)", text_of("docs/README.md"))
+    there = {path.name for path in (ROOT / "docs").iterdir() if path.suffix in (".md", ".rst")} - {"README.md"}
+    assert sorted(listed) == sorted(there)
+
+
 def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads(text_of("pyproject.toml"))["project"]
     needed = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]

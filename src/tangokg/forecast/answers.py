@@ -12,7 +12,7 @@ from tangokg.forecast.questions import UNKNOWN, Question
 from tangokg.forecast.reasons import Reasons
 from tangokg.history.evidence import seen_before
 from tangokg.history.index import HistoryIndex
-from tangokg.quads.showing import Share, html_folded, html_table, to_frame
+from tangokg.quads.showing import Share, html_folded, html_table, html_text, to_frame
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,10 @@ class Forecast:
         return frame
 
     def _repr_html_(self) -> str:
-        title = self.title if self.happens is None else f"{self.title}: {self.condition} has a fact: {self.happens:.1%}"
         rows = [[one.name, Share(one.chance), Share(one.share), evidence(one)] for one in self.answers]
-        whole = html_table(title, (self.asked, "chance", "share", "before"), rows)
+        whole = html_table(self.title, (self.asked, "chance", "share", "before"), rows, last=True)
+        if self.happens is not None:
+            whole += f"<p>{html_text(self.condition)} has a fact: {self.happens:.1%}</p>"
         told = (one.reasons for one in self.answers if one.reasons is not None)
         return whole + "".join(html_folded(reasons.title, reasons._repr_html_()) for reasons in told)
 

@@ -32,11 +32,14 @@ class Share(float):
         return f"{float(self):.1%}"
 
 
-def html_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> str:
-    """A table whose first ``left`` columns hold words; all text is escaped."""
+def html_table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, last: bool = False
+) -> str:
+    """A table whose first ``left`` columns hold words, and its ``last`` one where it says so; all text is escaped."""
 
     def cell(kind: str, place: int, value: object) -> str:
-        side = f"text-align: {'left' if place < left else 'right'}"
+        words = place < left or (last and place == len(headings) - 1)
+        side = f"text-align: {'left' if words else 'right'}"
         return f'<{kind} style="{side}{_bar(value)}">{html_text(value)}</{kind}>'
 
     def line(kind: str, cells: Sequence[object]) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from tangokg.rank.metrics import Summary
     from tangokg.report.compare import Row
 
-WIDTH, HEIGHT = 720, 400  # pixels
+HEIGHT = 400  # pixels; the width is that of the page
+FEW = 8  # dates or epochs up to which each has its label
 PER_CENT = {"range": [0, 100]}
 
 
@@ -54,7 +55,8 @@ def interactive_by_time(groups: Mapping[float, Summary], clock: Clock, title: st
         return draw(_summaries(list(groups), groups), title, {"title": f"time ({clock.unit}s)"}, _axis("per cent"))
     kind = "category" if clock.unit == "quarter" else "date"
     dates = [clock.format(t) for t in groups]
-    return draw(_summaries(dates, groups), title, {"title": "date", "type": kind}, _axis("per cent"))
+    labels = {"tickvals": dates, "ticktext": dates} if len(dates) <= FEW else {}
+    return draw(_summaries(dates, groups), title, {"title": "date", "type": kind, **labels}, _axis("per cent"))
 
 
 def interactive_horizons(groups: Mapping[float, Summary], unit: str, title: str) -> Any:
@@ -79,7 +81,8 @@ def interactive_training(log: Sequence[Mapping[str, float]], title: str) -> Any:
     if all("valid_mrr" in row for row in log):
         mrr = [row["valid_mrr"] for row in log]
         curves.append(Curve("validation MRR", epochs, mrr, mode=_mode(log), right=True))
-    return draw(curves, title, {"title": "epoch"}, {"title": "loss (mean over queries)"})
+    ticks = {"tickvals": epochs} if len(epochs) <= FEW else {}
+    return draw(curves, title, {"title": "epoch", **ticks}, {"title": "loss (mean over queries)"})
 
 
 def interactive_comparison(rows: Sequence[Row], title: str) -> Any:
@@ -111,7 +114,6 @@ def draw(curves: Sequence[Curve], title: str, x: Mapping[str, Any], y: Mapping[s
     figure.update_layout(
         title={"text": safe_name(title), "font": {"size": 14}},
         template="plotly_white",
-        width=WIDTH,
         height=HEIGHT,
         margin={"l": 60, "r": 60, "t": 50, "b": 50},
         legend={"orientation": "h", "y": -0.2},
@@ -122,7 +124,9 @@ def draw(curves: Sequence[Curve], title: str, x: Mapping[str, Any], y: Mapping[s
     right = [curve for curve in curves if curve.right]
     if right:
         text = f"{safe_name(right[0].name)} (per cent)"
-        figure.update_layout(yaxis2={"title": text, "overlaying": "y", "side": "right", "showgrid": False})
+        figure.update_layout(
+            yaxis2={"title": text, "overlaying": "y", "side": "right", "showgrid": False, "tickformat": ".1f"}
+        )
     return figure
 
 
