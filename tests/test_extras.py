@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clean_environments import PROJECT, Environment, run
+from clean_environments import PROJECT, ROOT, Environment, run
 
 EXTRAS = {name for name in PROJECT["optional-dependencies"] if name != "dev"}  # `make test` installs dev
 FIT = """
@@ -69,6 +69,12 @@ WORKS = {
     "hub": FIT.format(loggers="csv")
     + "from tangokg.cli import main\nassert main(['push', 'run', 'anna/visits', '--to', 'shared']) == 0",
     "cluster": STORAGE,
+    "notebook": FIT.format(loggers="csv")
+    + "metrics = tk.load('run').evaluate()\n"
+    + "assert tk.plot(metrics)._repr_mimebundle_() is not None\nassert len(metrics.to_pandas())",
+    "docs": "from sphinx.cmd.build import main\n"
+    f"words = ['-q', '-W', '-D', 'nb_execution_mode=off', '-c', {str(ROOT / 'docs')!r}, {str(ROOT)!r}, 'site']\n"
+    "assert main(words) == 0",
     "mcp": "from tangokg.serve.mcp import make_server\nmake_server('http://127.0.0.1:9')",
     "sql": FIT.format(loggers="csv") + SQL,
 }

@@ -20,7 +20,7 @@ from tangokg.quads.values import Dataset
 from tangokg.train import RunConfig
 from tangokg.train.checkpoint import write_atomically
 from tangokg.tune.display import Display, cell
-from tangokg.tune.figure import plot_study
+from tangokg.tune.figure import interactive_study, plot_study
 from tangokg.tune.outcomes import OVER, Outcome, best_of
 from tangokg.tune.sampling import load_optuna
 from tangokg.tune.space import PRESETS, Plan, make_plan
@@ -57,6 +57,10 @@ class Tuned:
     def draw(self, path: Path, title: str = "") -> None:
         """The trials in order and by setting; :func:`tangokg.plot` calls it."""
         plot_study(path, list(self.trials), self.plan.space, title or f"{self.plan.preset} on {self.name}")
+
+    def figure(self, title: str = "") -> Any:
+        """The same for a notebook, by plotly; :func:`tangokg.plot` calls it without a path."""
+        return interactive_study(self.trials, title or f"{self.plan.preset} on {self.name}")
 
     def _repr_html_(self) -> str:
         rows = self._rows()
