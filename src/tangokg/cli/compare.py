@@ -24,7 +24,7 @@ from tangokg.cli.options import (
 )
 from tangokg.cli.output import Output
 from tangokg.cli.tables import FIGURES, figures, make_table
-from tangokg.cli.train import fit_shown
+from tangokg.cli.fitting import fit_shown
 
 if TYPE_CHECKING:
     from tangokg.forecast.comparing import Entry

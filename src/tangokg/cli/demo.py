@@ -18,7 +18,7 @@ from tangokg.cli.options import Json, Overwrite
 from tangokg.cli.output import Output
 from tangokg.cli.serving import check_extra, open_page
 from tangokg.cli.tables import make_table
-from tangokg.cli.train import fit_shown
+from tangokg.cli.fitting import fit_shown
 from tangokg.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
