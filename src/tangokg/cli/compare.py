@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tangokg.cli.data import tell_data
+from tangokg.cli.fitting import fit_shown
 from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
     AllowSeen,
@@ -24,7 +25,6 @@ from tangokg.cli.options import (
 )
 from tangokg.cli.output import Output
 from tangokg.cli.tables import FIGURES, figures, make_table
-from tangokg.cli.fitting import fit_shown
 
 if TYPE_CHECKING:
     from tangokg.forecast.comparing import Entry

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,9 +33,10 @@ from tangokg.cli.options import (
     with_reading,
 )
 from tangokg.cli.output import Output
+from tangokg.cli.processes import first_speaks
 from tangokg.cli.tables import FIGURES, counted, figures, make_table
 from tangokg.config import parse_duration
-from tangokg.errors import ConfigError, DataError, RunError, TangoError
+from tangokg.errors import ConfigError, DataError, RunError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
@@ -49,24 +48,6 @@ OF_MODEL = ("--model", "--set", "--epochs", "--seed")  # options that a comparis
 FILTERS = ("time-aware", "raw", "time-unaware")  # the first is shown without -v
 FEW_FACTS, FEW_ENTITIES = 2000, 500  # to train on; below either, smaller settings are faster and usually better
 SMALL = ("dim=32", "history=2", "epochs=10", "learning_rate=0.01")
-PAUSE = 3.0  # seconds
-
-
-def first_speaks(command: Callable[..., None]) -> Callable[..., None]:
-    """An error of a helping process waits: most likely the first process has it too, and this one is ended."""
-
-    @wraps(command)
-    def run(*words: Any, **options: Any) -> None:
-        try:
-            command(*words, **options)
-        except TangoError:
-            from tangokg.train.processes import place
-
-            if place()[0] > 0:
-                time.sleep(PAUSE)
-            raise
-
-    return run
 
 
 @with_reading
