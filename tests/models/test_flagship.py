@@ -57,7 +57,7 @@ def test_a_few_questions_are_answered_from_their_rows_as_from_the_whole_tables(m
         with torch.no_grad():
             found.append(model.score(model.encode(timeline, windows), queries))
     assert asked
-    assert equal(*found)
+    assert equal(found[0], found[1])
     assert rows.few(torch.arange(3), 4) is False, "training takes whole tables"
     with torch.no_grad():
         assert [rows.few(torch.arange(n), 4) for n in (3, 4)] == [True, False]
