@@ -362,6 +362,13 @@ def test_every_page_is_listed_once() -> None:
     assert sorted(listed) == sorted(there)
 
 
+def test_every_module_with_a_formula_is_among_the_docstrings() -> None:
+    listed = re.findall(r"^\.\. automodule:: (\S+)$", text_of("docs/docstrings.rst"), re.MULTILINE)
+    formulas = [path for path in SOURCES if ".. math::" in path.read_text(encoding="utf-8")]
+    assert len(formulas) > 30
+    assert {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in formulas} <= {*listed}
+
+
 def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads(text_of("pyproject.toml"))["project"]
     needed = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
