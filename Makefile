@@ -6,7 +6,7 @@ BIN := .venv/Scripts
 endif
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q --no-warn-script-location
 
-.PHONY: demo test test-all newest lint unit install reproduce bench tgb dist clean
+.PHONY: demo test test-all newest lint unit install docs reproduce bench tgb dist clean
 demo: .venv/installed
 	$(BIN)/tango demo
 	@echo 'tango is in $(BIN): activate it with `source $(BIN)/activate`'
@@ -58,6 +58,11 @@ dist: .venv/installed-dev
 	$(BIN)/python -m hatchling build -d dist
 	$(BIN)/python -m twine check --strict dist/*
 
+# The site, with its notebooks executed: about a minute. It asks no network, neither here nor in a browser.
+docs: .venv/installed-docs
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/doctrees . build/site
+	@echo 'The site is in build/site: open build/site/index.html'
+
 install: .venv/installed
 	@echo 'tangokg is installed in .venv. Next:'
 	@echo '  source $(BIN)/activate'
@@ -75,6 +80,10 @@ install: .venv/installed
 
 .venv/installed-dev: .venv/installed
 	$(PIP) -e ".[dev]"
+	@touch $@
+
+.venv/installed-docs: .venv/installed
+	$(PIP) -e ".[docs]"
 	@touch $@
 
 clean:

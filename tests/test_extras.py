@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clean_environments import PROJECT, Environment, run
+from clean_environments import PROJECT, ROOT, Environment, run
 
 EXTRAS = {name for name in PROJECT["optional-dependencies"] if name != "dev"}  # `make test` installs dev
 FIT = """
@@ -17,6 +17,16 @@ with open("events.csv", "w") as file:
         file.write(f"Anna,visits,{{('Oslo', 'Rome')[day % 2]}},2024-02-{{day:02}}\\n")
 options = {{"dim": 4, "epochs": 1, "device": "cpu", "verbose": False}}
 tk.fit("events.csv", "tango-distmult", out="run", loggers={loggers!r}, **options)
+"""
+STORAGE = """
+from tangokg.errors import RunError
+from tangokg.tune.storage import open_storage, parse_storage
+for place in ("postgresql://me@127.0.0.1:9/x", "grpc://127.0.0.1:9"):
+    try:
+        open_storage(parse_storage(place))
+    except RunError:
+        continue
+    raise SystemExit(place)
 """
 SERVE = """
 import json, os, signal, threading, time
@@ -58,6 +68,13 @@ WORKS = {
     "wandb": FIT.format(loggers="wandb"),
     "hub": FIT.format(loggers="csv")
     + "from tangokg.cli import main\nassert main(['push', 'run', 'anna/visits', '--to', 'shared']) == 0",
+    "cluster": STORAGE,
+    "notebook": FIT.format(loggers="csv")
+    + "metrics = tk.load('run').evaluate()\n"
+    + "assert tk.plot(metrics)._repr_mimebundle_() is not None\nassert len(metrics.to_pandas())",
+    "docs": "from sphinx.cmd.build import main\n"
+    f"words = ['-q', '-W', '-D', 'nb_execution_mode=off', '-c', {str(ROOT / 'docs')!r}, {str(ROOT)!r}, 'site']\n"
+    "assert main(words) == 0",
     "mcp": "from tangokg.serve.mcp import make_server\nmake_server('http://127.0.0.1:9')",
     "sql": FIT.format(loggers="csv") + SQL,
 }

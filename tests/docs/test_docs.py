@@ -110,6 +110,9 @@ def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         runpy.run_path(str(ROOT / words[1]), run_name="__main__")
     elif words[0] == "make":
         assert re.search(rf"^{words[1]}:", text_of("Makefile"), re.MULTILINE), shlex.join(words)
+    elif words[0] == "jupyter":  # tests/docs/test_notebooks.py executes all of them
+        assert words[1] == "execute", shlex.join(words)
+        assert all((ROOT / path).exists() for path in words[2:]), shlex.join(words)
     else:
         assert words == ["source", ".venv/bin/activate"]
 
@@ -350,6 +353,13 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         if anchor:
             headings = re.findall(r"^#+ (.*)$", prose(target.read_text(encoding="utf-8")), re.MULTILINE)
             assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}, link
+
+
+def test_every_page_is_listed_once() -> None:
+    """The lists are the navigation of the site."""
+    listed = re.findall(r"\]\(([\w-]+\.(?:md|rst))\)", text_of("docs/README.md"))
+    there = {path.name for path in (ROOT / "docs").iterdir() if path.suffix in (".md", ".rst")} - {"README.md"}
+    assert sorted(listed) == sorted(there)
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -29,9 +29,9 @@ from tangokg.train import Progress, TrainSettings, fit, load_config
 from tangokg.tune import figure
 from tangokg.tune.display import Display
 from tangokg.tune.figure import explained, marks, plot_study
+from tangokg.tune.outcomes import Outcome
 from tangokg.tune.sampling import PRUNERS, load_optuna
 from tangokg.tune.space import Choice, Range, make_plan
-from tangokg.tune.study import Outcome
 from tangokg.tune.work import Judge, Search, work, work_together
 
 TINY = ["dim=[2, 3]", "layers=1", "history=[1, 2]", "batch_windows=8", "device=cpu"]

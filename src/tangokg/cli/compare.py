@@ -128,12 +128,8 @@ def _show(output: Output, title: str, comparison: Comparison) -> None:
         rows.append(cells)
     columns = ("model", FIGURES[0], "95 % interval", *FIGURES[1:], "training (s)", "queries/s")
     output.show(make_table(title, columns, rows))
-    if test := comparison.test:
-        first, second = comparison.rows[:2]
-        output.show(
-            f"{first.name} less {second.name}: MRR {test.difference:+.2f}, 95 % interval {test.low:+.2f} to "
-            f"{test.high:+.2f}, p = {test.p:.4f} (sign-flip test over the queries)"
-        )
+    if comparison.test:
+        output.show(comparison.sentence)
 
 
 def _plot(output: Output, path: Path, title: str, comparison: Comparison) -> None:

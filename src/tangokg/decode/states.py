@@ -103,15 +103,18 @@ class States:
         """
         own, shard, columns = self._own(), self.shard, self.shard.most or len(self.base)
         tensors = shard.spread(query.to(self.base.dtype)), own.base, own.touched
+        parts = cut(torch.full((len(query),), MATRICES * columns * self.base.element_size()), room)
+
+        def mean_of(some: Queries, query: Tensor, base: Tensor, touched: Tensor) -> Tensor:
+            used = query, base, touched, some.answer
+            mean: Tensor = _CrossEntropy.apply(*used, own._layout(some), shard)  # type: ignore[no-untyped-call]
+            return mean
 
         def loss_of(part: slice, query: Tensor, base: Tensor, touched: Tensor) -> Tensor:
-            states, some = replace(own, base=base, touched=touched), asked.select(part)
-            used = query[part], base, touched, some.answer
-            loss: Tensor = _CrossEntropy.apply(*used, states._layout(some), shard)  # type: ignore[no-untyped-call]
-            return loss * (len(some) / max(1, len(asked)))
+            some = asked.select(part)
+            return mean_of(some, query[part], base, touched) * (len(some) / len(asked))
 
-        costs = torch.full((len(query),), MATRICES * columns * self.base.element_size())
-        return sum_of_parts(loss_of, cut(costs, room), tensors, ())
+        return mean_of(asked, *tensors) if len(parts) == 1 else sum_of_parts(loss_of, parts, tensors, ())
 
     def _layout(self, asked: Queries) -> _Layout:
         """Whether to write out the states of a window, (N, D), or to replace columns of the scores.
