@@ -312,6 +312,9 @@ def test_settings_are_searched_from_python(tmp_path: Path) -> None:
         for trial, told in zip(found.trials, trials.customdata, strict=True)
     )
     assert "validation MRR" in repr(found)
+    html = found._repr_html_()
+    assert html.count("<tr>") == 1 + len(found.trials)
+    assert all(f">{name}</th>" in html for name in found.to_pandas())
     assert tk.fit(dataset, found.config, epochs=1, verbose=False).config.settings == found.config.settings
 
 
