@@ -59,6 +59,27 @@ for address in ("sqlite:///answers.db?table=answers", "duckdb:///answers.duckdb?
 assert len(tk.read_events("duckdb:///:memory:?query=select * from 'events.csv'")) == 28
 import adbc_driver_postgresql
 """
+NOTEBOOK = """
+import ipykernel.kernelapp
+import plotly.io
+plotly.io.renderers.default = "plotly_mimetype"
+metrics = tk.load("run").evaluate()
+assert "application/vnd.plotly.v1+json" in tk.plot(metrics)._repr_mimebundle_()
+tk.plot(tk.load("run")).show()  # nbformat is what this needs
+assert len(metrics.to_pandas())
+"""
+MCP = """
+import asyncio
+from mcp import Client
+from tangokg.serve.mcp import make_server
+async def ask():
+    async with Client(make_server("http://127.0.0.1:9")) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        return tools, await client.call_tool("search_names", {"text": "Anna"})
+tools, told = asyncio.run(ask())
+assert tools == {"search_names", "forecast", "facts", "reasons"}, tools
+assert told.is_error and "127.0.0.1:9" in str(told.content), told
+"""
 WORKS = {
     "serve": FIT.format(loggers="csv") + SERVE,
     "tune": FIT.format(loggers="csv")
@@ -69,13 +90,11 @@ WORKS = {
     "hub": FIT.format(loggers="csv")
     + "from tangokg.cli import main\nassert main(['push', 'run', 'anna/visits', '--to', 'shared']) == 0",
     "cluster": STORAGE,
-    "notebook": FIT.format(loggers="csv")
-    + "metrics = tk.load('run').evaluate()\n"
-    + "assert tk.plot(metrics)._repr_mimebundle_() is not None\nassert len(metrics.to_pandas())",
+    "notebook": FIT.format(loggers="csv") + NOTEBOOK,
     "docs": "from sphinx.cmd.build import main\n"
     f"words = ['-q', '-W', '-D', 'nb_execution_mode=off', '-c', {str(ROOT / 'docs')!r}, {str(ROOT)!r}, 'site']\n"
     "assert main(words) == 0",
-    "mcp": "from tangokg.serve.mcp import make_server\nmake_server('http://127.0.0.1:9')",
+    "mcp": MCP,
     "sql": FIT.format(loggers="csv") + SQL,
 }
 

@@ -21,7 +21,7 @@ import pytest
 
 import tangokg as tk
 from conftest import dated, make_dataset, make_forecaster
-from tangokg.errors import TangoError
+from tangokg.errors import DataError, TangoError
 from tangokg.quads import read_events
 from tangokg.quads.showing import Share, html_table
 from tangokg.rank import SINGLE_STEP
@@ -282,6 +282,20 @@ def test_figures_are_drawn_from_python(tmp_path: Path) -> None:
         assert tk.plot(what, tmp_path / f"{number}.svg").read_text().startswith("<?xml")
 
 
+def test_epochs_of_a_loaded_run_are_those_of_its_log(tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    options: dict[str, Any] = {"dim": 4, "history": 2, "epochs": 2, "verbose": False}
+    trained = tk.fit(make_dataset(1), "tango-distmult", out=tmp_path / "run", **options)
+    loaded = tk.load(tmp_path / "run", "cpu")
+    for kept, drawn in zip(tk.plot(trained).data, tk.plot(loaded).data, strict=True):
+        assert [*drawn.x] == [1, 2]
+        assert [*drawn.y] == pytest.approx([*kept.y])
+    (tmp_path / "run" / "log.csv").unlink()
+    for without in (tk.load(tmp_path / "run", "cpu"), make_forecaster("frequency")):
+        with pytest.raises(DataError, match="no epochs to draw"):
+            tk.plot(without)
+
+
 def test_settings_are_searched_from_python(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     dataset = make_dataset(1, snapshots=12)
@@ -298,6 +312,9 @@ def test_settings_are_searched_from_python(tmp_path: Path) -> None:
         for trial, told in zip(found.trials, trials.customdata, strict=True)
     )
     assert "validation MRR" in repr(found)
+    html = found._repr_html_()
+    assert html.count("<tr>") == 1 + len(found.trials)
+    assert all(f">{name}</th>" in html for name in found.to_pandas())
     assert tk.fit(dataset, found.config, epochs=1, verbose=False).config.settings == found.config.settings
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -167,3 +169,13 @@ def test_a_line_that_was_torn_is_dropped_and_a_file_that_is_no_study_stays(tmp_p
         Study(path, SEARCH, DATA)
     with pytest.raises(RunError, match="found a folder"):
         Study(tmp_path, SEARCH, DATA)
+
+
+def test_a_notebook_without_widgets_is_not_warned_of_bars_that_nobody_sees() -> None:
+    kernel = (
+        "import sys, types; sys.modules['ipykernel.zmqshell'] = sys.modules['ipywidgets'] = None; "
+        "sys.modules['IPython'] = types.SimpleNamespace(get_ipython=object); "
+    )
+    code = kernel + "from tangokg.tune.sampling import load_optuna; load_optuna(); import tqdm.auto"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -49,5 +49,5 @@ def _settings_line(config: RunConfig) -> str:
     size = f"{train.batch_queries:,} questions" if train.batch_queries else counted(train.batch_windows, "window")
     ruled = {name: getattr(settings, name) for name in getattr(settings, "ruled", ("dim",))}
     own = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in ruled.items() if value)
-    limit = f"{train.epochs} epochs" + (f" or {duration(train.budget)}" if train.budget > 0 else "")
+    limit = counted(train.epochs, "epoch") + (f" or {duration(train.budget)}" if train.budget > 0 else "")
     return f"Settings: steps of {size} at learning rate {train.learning_rate:g}{own}; at most {limit}."

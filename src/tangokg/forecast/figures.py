@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from tangokg.forecast.forecaster import Forecaster
 from tangokg.quads.clock import Clock
 from tangokg.rank import Metrics
 from tangokg.rank.calibration import Calibration
-from tangokg.report import check_figure, plot_by_time, plot_horizons, plot_reliability, plot_training
+from tangokg.report import check_figure, plot_by_time, plot_horizons, plot_reliability, plot_training, read_log
 from tangokg.report.compare import Comparison, plot_comparison
 from tangokg.report.interactive import (
     interactive_by_time,
@@ -21,6 +21,7 @@ from tangokg.report.interactive import (
     interactive_reliability,
     interactive_training,
 )
+from tangokg.train import RunFolder
 
 Figure = tuple[Callable[..., None], Callable[..., Any], tuple[Any, ...]]  # for a file, for a notebook, of what
 
@@ -59,10 +60,8 @@ def _figure_of(what: Any, filter_name: str, title: str, clock: Clock) -> Figure:
     if isinstance(what, Comparison):
         return plot_comparison, interactive_comparison, (what.rows, title or "test part, time-aware")
     if isinstance(what, Forecaster):
-        if not what.progress.log:
-            raise DataError("there are no epochs to draw: a loaded run has them in its log.csv (tango train --plot).")
         title = title or f"{what.config.model} on {what.dataset.name}"
-        return plot_training, interactive_training, (what.progress.log, title)
+        return plot_training, interactive_training, (_epochs(what), title)
     if isinstance(what, Calibration):
         return plot_reliability, interactive_reliability, ({title or "chance": what.bins()}, title)
     if _has(what, Calibration):
@@ -77,6 +76,19 @@ def _figure_of(what: Any, filter_name: str, title: str, clock: Clock) -> Figure:
         f"plot(): {type(what).__name__} cannot be drawn: expected Metrics, a dictionary of horizons to Metrics, "
         "a comparison, a calibration, a forecaster or the result of tune()."
     )
+
+
+def _epochs(forecaster: Forecaster) -> Sequence[Mapping[str, float]]:
+    """A row for each; a loaded run has them in its ``log.csv``."""
+    log: Sequence[Mapping[str, float]] = forecaster.progress.log
+    if not log and forecaster.path is not None and (kept := RunFolder(forecaster.path).log).exists():
+        log = read_log(kept)
+    if not log:
+        raise DataError(
+            f"there are no epochs to draw: {forecaster.config.model!r} has nothing to train, or the run was saved "
+            "without its log.csv."
+        )
+    return log
 
 
 def _has(what: Any, kind: type) -> bool:

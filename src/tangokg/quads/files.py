@@ -137,7 +137,10 @@ def decode_text(data: bytes, name: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{name}:{line}: byte {data[error.start]:#04x} is not UTF-8. Save the file as UTF-8.") from None
+        raise DataError(
+            f"{name}:{line}: byte {data[error.start]:#04x} is not UTF-8. Save the file as UTF-8. Published event data "
+            "need no change: tango data import FILE FOLDER --format icews, or another (in Python format='icews')."
+        ) from None
 
 
 def _open_file(path: Path, named: Collection[str]) -> Source:

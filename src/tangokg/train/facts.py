@@ -37,7 +37,8 @@ def read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Datase
     except FileNotFoundError:
         raise RunError(
             f"{path}: the facts are not here; a shared run may come without them. Give them when it is loaded: "
-            f"tk.load(RUN, facts=events), with dated facts as tk.read_events takes them."
+            f"tk.load(RUN, facts=events), with dated facts as tk.read_events takes them. For the command line, save "
+            f"what was loaded as a run folder: tk.load(RUN, facts=events).save(FOLDER)."
         ) from None
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path}: damaged or not of this form ({error}).") from None

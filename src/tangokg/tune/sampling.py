@@ -15,7 +15,9 @@ from tangokg.tune.space import Choice, Plan
 def load_optuna() -> Any:
     """The package with its log turned down; an error that says how to install it if it is missing."""
     try:
-        import optuna
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="IProgress not found")  # of bars that are not shown here
+            import optuna
     except ModuleNotFoundError as error:
         if error.name != "optuna":
             raise
