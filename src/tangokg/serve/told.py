@@ -84,7 +84,7 @@ class OfRun(Told):
     error: Failure | None = Field(description="why this run cannot answer, such as a name that it does not know")
 
 
-class Compared(Told):
+class Compared(Placed):
     runs: list[OfRun]
 
 
@@ -154,7 +154,7 @@ class Surprise(ScoredFact):
     posted_at: str
 
 
-class Surprises(Told):
+class Surprises(Placed):
     surprises: list[Surprise]
 
 
@@ -187,7 +187,7 @@ class Name(Told):
     facts: int
 
 
-class Names(Told):
+class Names(Placed):
     names: list[Name]
 
 
