@@ -16,7 +16,7 @@ def card(state: State) -> dict[str, Any]:
     """The part of the model card that follows from the state."""
     index, last = state.index, state.last
     return {
-        "name": state.forecaster.dataset.name,
+        "name": state.name,
         "model": state.forecaster.config.model,
         "data": {
             "facts": int(index.counts.sum()),

@@ -39,6 +39,11 @@ class State:
         return cls(forecaster, 0, measured_times(forecaster.dataset), eve)
 
     @property
+    def name(self) -> str:
+        """Of the data. The forecaster would put all facts together for this, beside the thread that adds some."""
+        return self.forecaster._dataset.name
+
+    @property
     def known(self) -> Known:
         return self.forecaster._known
 
