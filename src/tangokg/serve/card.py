@@ -26,7 +26,7 @@ def card(state: State) -> dict[str, Any]:
             "last": state.tell(last),
             "unit": state.clock.unit,
         },
-        "trusted_until": state.tell(state.trusted),
+        "trusted_until": state.trusted,
         "example": example(state),
         "chances": True,
         "position": state.position,

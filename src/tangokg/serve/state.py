@@ -69,9 +69,12 @@ class State:
         return float(self.index.usual.t.max())
 
     @cached_property
-    def trusted(self) -> float:
-        """The last step that lies no further ahead than what was measured."""
-        return self.last + max(1.0, measured_horizon(self.measured, self.index))
+    def trusted(self) -> Time | None:
+        """The last time that lies no further ahead than what was measured; None where nothing could be measured."""
+        dataset = self.forecaster._dataset
+        if not (len(dataset.valid) or len(dataset.test)):
+            return None
+        return self.tell(self.last + max(1.0, measured_horizon(self.measured, self.index)))
 
     def with_facts(self, facts: Quadruples, position: int) -> tuple[State, Quadruples]:
         """The state that knows ``facts`` too, and those of them that are new; this one stays as it is."""

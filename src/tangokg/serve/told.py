@@ -107,7 +107,7 @@ class Point(Told):
 
 class ChanceCurve(Placed):
     points: list[Point]
-    trusted_until: Time = Field(description="how far ahead the evaluation reaches")
+    trusted_until: Time | None = Field(description="how far ahead the evaluation reaches; null: nothing was measured")
     base: float | None
 
 
@@ -226,7 +226,7 @@ class Model(Placed):
     run: str
     model: str
     data: Data
-    trusted_until: Time
+    trusted_until: Time | None
     example: Example
     chances: bool
     now: Time = Field(description="the last known time")
