@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from tangokg.forecast import Forecaster, load
+from tangokg.forecast import Forecaster, fit, load
+from tangokg.quads.world import make_world
+from tangokg.serve import told
 
 API = "/api/v1"
 
@@ -235,6 +237,18 @@ def test_the_card_says_what_the_run_is(reader: TestClient, library: Forecaster) 
     )
     assert card["next"] == card["example"]["at"]
     assert reader.get(f"{API}/health").json()["status"] == "ok"
+
+
+def test_a_run_that_nothing_was_kept_to_measure_is_trusted_nowhere(tmp_path: Path, open_client: Any) -> None:
+    world = make_world(0, num_actors=30, num_newcomers=2, num_days=60).dataset
+    fit(world.train.split(train=1.0, valid=0.0), "frequency", verbose=False, out=tmp_path / "run", device="cpu")
+    client = open_client(tmp_path / "run")
+    card = client.get(f"{API}/model").json()
+    assert card["trusted_until"] is None
+    curve = client.post(f"{API}/curve", json={key: card["example"][key] for key in ("subject", "relation")}).json()
+    assert curve["points"]
+    assert curve["trusted_until"] is None
+    told.Model.model_validate(card)
 
 
 def test_far_questions_warn_without_a_path(reader: TestClient, made: Path, example: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import platform
 import re
@@ -14,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tangokg.errors import ConfigError
-from tangokg.serve import asking
+from tangokg.serve import asking, fact_routes
 from tangokg.serve.guard import known_host
 from tangokg.serve.settings import READ, WRITE, ServeSettings, Tokens, read_tokens
 
@@ -206,10 +207,55 @@ def test_requests_in_flight_are_limited(run: Path, open_client: Open, monkeypatc
     assert client.get(f"{API}/health").status_code == 200
 
 
-def test_every_answer_forbids_foreign_scripts_and_frames(reader: TestClient) -> None:
+def test_a_request_is_in_flight_while_its_body_comes(run: Path, open_client: Open) -> None:
+    """Else many with slow bodies would all be answered at once, however low the limit."""
+    client = open_client(run, in_flight=1)
+    begun, go = Event(), Event()
+
+    async def receive() -> dict[str, Any]:
+        begun.set()
+        await asyncio.to_thread(go.wait, 30)
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        told.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    path = f"{API}/forecast"
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}
+    told: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: asyncio.run(client.app(scope | {"query_string": b""}, receive, send)))
+        assert begun.wait(30)
+        reply = client.get(f"{API}/health")
+        go.set()
+        waiting.result(30)
+    assert reply.status_code == 429
+    assert told[0]["status"] == 400
+    assert client.get(f"{API}/health").status_code == 200
+
+
+def test_listeners_are_limited(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fact_routes, "LISTENERS", 0)
+    reply = client.get(f"{API}/events")
+    assert reply.status_code == 429
+    assert int(reply.headers["Retry-After"]) > 0
+
+
+def test_every_answer_forbids_foreign_scripts_and_frames(
+    run: Path, open_client: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = open_client(run)
+    monkeypatch.setattr(asking, "answer", lambda *_: 1 / 0)
     replies = [reader.get(path) for path in ("/", f"{API}/model", "/page/none", "/else", "/page/plotly.min.js")]
-    replies += [reader.get("/", headers={"Host": "evil.example"}), reader.post(f"{API}/forecast", json={})]
-    for reply in replies:
+    replies += [reader.get("/", headers={"Host": "evil.example"}), reader.post(f"{API}/forecast", json=[])]
+    replies += [reader.post(f"{API}/model", json={}), reader.post(f"{API}/forecast", content=b"x")]
+    example = reader.get(f"{API}/model").json()["example"]
+    failed = reader.post(f"{API}/forecast", json={key: example[key] for key in ("subject", "relation")})
+    assert {one.status_code for one in replies} == {200, 404, 403, 422, 405, 415}
+    assert failed.status_code == 500
+    assert failed.headers["Cache-Control"] == "no-store"
+    for reply in [*replies, failed]:
         policy = dict(part.strip().split(" ", 1) for part in reply.headers["Content-Security-Policy"].split(";"))
         assert policy["script-src"] == "'self'"
         assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
@@ -239,8 +285,13 @@ def test_an_unexpected_failure_tells_nothing(
 def test_no_answer_names_the_folder_or_the_machine(client: TestClient, run: Path) -> None:
     replies = [client.get(f"{API}/{path}") for path in (*READING, "none", "facts?since=x", "likely?at=1")]
     replies += [client.get("/metrics"), client.get("/page/../../conftest.py"), client.post(f"{API}/facts", json=[1])]
+    replies += [client.request(method, f"{API}/facts", json={}) for method in ("PUT", "DELETE", "OPTIONS", "TRACE")]
+    replies += [client.post(f"{API}/facts", content=b"x" * 2**21, headers={"Content-Type": "application/json"})]
+    replies += [client.post(f"{API}/facts", content=b"x"), client.get(f"{API}/facts/", follow_redirects=False)]
+    assert {200, 307, 400, 404, 405, 413, 415, 422} <= {reply.status_code for reply in replies}
     for reply in replies:
         assert reply.status_code < 500
+        assert reply.status_code < 400 or reply.json()["error"]["message"]
         for secret in (str(run), str(run.parent), "Traceback", 'File "', platform.node() or "tangokg-nowhere"):
             assert secret not in reply.text
 

@@ -28,8 +28,13 @@ FOLD = """
 import sys
 from pathlib import Path
 from tangokg.serve.compacting import FILE, compact
-run = Path(sys.argv[1])
-print("ready", flush=True)
+from tangokg.train import RunFolder
+run, keep = Path(sys.argv[1]), RunFolder.keep_facts
+def told(*given):
+    print("writing", flush=True)
+    keep(*given)
+RunFolder.keep_facts = told
+print("reading", flush=True)
 compact(run, run / FILE)
 """
 
@@ -83,11 +88,13 @@ def facts_of(run: Path, number: int) -> list[dict[str, Any]]:
     return posts
 
 
-def fold_and_kill(run: Path, after: float) -> None:
-    """Stop a compaction at a random moment."""
+def fold_and_kill(run: Path, writing: bool, after: float) -> None:
+    """Stop a compaction at a random moment: most of its time it reads, so one while it writes is chosen too."""
     with subprocess.Popen([sys.executable, "-c", FOLD, str(run)], stdout=subprocess.PIPE, text=True) as folding:
         assert folding.stdout is not None
-        assert folding.stdout.readline() == "ready\n"
+        assert folding.stdout.readline() == "reading\n"
+        if writing:
+            assert folding.stdout.readline() in ("writing\n", "")  # nothing to write where no post was taken since
         time.sleep(after)
         folding.kill()
 
@@ -109,7 +116,8 @@ def stand(run: Path, kills: int, seed: int, acknowledged: dict[int, Any], facts:
         timer.join()
         service.kill()
         if kill % 3 == 1:
-            fold_and_kill(run, rng.uniform(0, 0.3))
+            writing = rng.random() < 0.7
+            fold_and_kill(run, writing, rng.uniform(0, 0.03 if writing else 0.3))
         with sqlite3.connect(run / FILE) as db:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     service = Served(run)

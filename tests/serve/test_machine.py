@@ -25,12 +25,17 @@ from tangokg.forecast import load
 from tangokg.serve import asking
 from tangokg.serve.compacting import FILE, compact
 from tangokg.serve.failures import Refused
+from tangokg.serve.journal import Post
 from tangokg.serve.schemas import Fact, Question
 from tangokg.serve.service import Service
 
 NAMES = st.sampled_from(["Ann", "Bob", "Kim", "Zoe"])
 RELATIONS = st.sampled_from(["met", "called"])
 ROWS = st.lists(st.tuples(NAMES, RELATIONS, NAMES, st.integers(-2, 5)), min_size=1, max_size=4)
+
+
+class Killed(BaseException):
+    """In place of a signal: nothing after it happens."""
 
 
 def machine_for(made: Path) -> type[RuleBasedStateMachine]:
@@ -90,6 +95,25 @@ def machine_for(made: Path) -> type[RuleBasedStateMachine]:
             assert self.service is not None
             self.service.stop() if cleanly else self.service.worker.stop()  # its journal is left open, as it was
             self.service = None
+
+        @precondition(lambda self: self.service is not None)
+        @rule(rows=ROWS, written=st.booleans())
+        def kill_within_a_post(self, rows: list[tuple[str, str, str, int]], written: bool) -> None:
+            """Before or after its commit, always before its answer."""
+            assert self.service is not None
+            key, facts, append = f"key {len(self.posts)}", make(rows), self.service._journal.append
+
+            def cut(post: Post) -> None:
+                if written:
+                    append(post)
+                    self.posts.append((key, facts, post.answer))
+                    self.known.update(rows)
+                raise Killed
+
+            self.service._journal.append = cut  # type: ignore[method-assign]
+            with pytest.raises(Killed):
+                self.service.post(facts, key).result()
+            self.stop(cleanly=False)
 
         @precondition(lambda self: self.service is None)
         @rule(fold=st.booleans())

@@ -78,6 +78,14 @@ def answers_of(document: Any) -> dict[tuple[str, str], type[told.Told]]:
     return found
 
 
+def test_the_document_names_the_token_of_every_address(target: TestClient) -> None:
+    document = target.get(f"{API}/openapi.json").json()
+    bearer = {name for name, one in document["components"]["securitySchemes"].items() if one["scheme"] == "bearer"}
+    for methods in document["paths"].values():
+        assert all(set().union(*about["security"]) == bearer for about in methods.values())
+    assert len(bearer) == 1
+
+
 def test_the_document_describes_every_answer(target: TestClient) -> None:
     """Also those that need names of the run, which made-up requests seldom hold."""
     card = target.get(f"{API}/model").json()

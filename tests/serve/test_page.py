@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -145,6 +147,31 @@ def test_the_same_question_as_python_gives_the_answers_of_the_page(open_page: Op
     assert [line.split(" ", 1)[1].rsplit(" ", 2)[0] for line in told.splitlines()] == names
 
 
+def _words(command: str) -> list[str]:
+    """As a shell reads them; shlex does not know of lines that go on."""
+    return shlex.split(command.replace("\\\n", ""))
+
+
+def test_the_same_question_as_curl_is_that_of_the_page(open_page: Open) -> None:
+    """Its words as a shell reads them; a name may hold quotes and signs that a shell would take as its own."""
+    page = open_page()
+    _settled(page)
+    page.get_by_text("The same question in code").click()
+    command, url, *options = _words(page.get_by_role("group", name="curl").inner_text())
+    given = list(zip(options[::2], options[1::2], strict=True))
+    headers = dict(value.split(": ", 1) for name, value in given if name == "-H")
+    (body,) = (value for name, value in given if name == "-d")
+    assert command == "curl"
+    with urlopen(Request(url, body.encode(), headers)) as answer:
+        found = json.load(answer)["answers"]
+    names = _answers_of(page).evaluate_all("buttons => buttons.map((button) => button.textContent)")
+    assert [one["name"] for one in found] == names
+    odd = {"subject": 'O\'Neill "$HOME" `id`', "relation": "\\ & ; ' \n", "object": "", "at": "2024-01-01", "by": True}
+    code = page.evaluate("async (given) => (await import('/page/take-away.js')).asCurl(given)", odd)
+    told = json.loads(_words(code)[-1])
+    assert told == {**{key: odd[key] for key in ("subject", "relation")}, "object": None, "by": odd["at"], "top": 10}
+
+
 def test_what_is_shown_is_saved_as_csv_and_json(open_page: Open) -> None:
     page = open_page()
     _settled(page)
@@ -195,7 +222,8 @@ def test_a_posted_fact_changes_the_forecast_and_enters_record_and_surprises(open
     _settled(page)
     subject, relation = model["example"]["subject"], model["example"]["relation"]
     first = _answers_of(page).first.evaluate("button => button.textContent")
-    before = _read_seen(page, site, subject, relation, first)
+    later = str(date.fromisoformat(model["next"]) + timedelta(3))
+    before = _read_fact(page, site, subject, relation, first, later)
     page.get_by_role("link", name="Add facts").click()
     for name, value in (("Subject", subject), ("Relation", relation), ("Object", first)):
         _field(page, name).fill(value)
@@ -211,19 +239,20 @@ def test_a_posted_fact_changes_the_forecast_and_enters_record_and_surprises(open
     page.get_by_role("link", name="Track record").click()
     page.wait_for_selector("record-view plot-box .main-svg")
     assert page.locator(".tile dd").first.inner_text().splitlines() == ["2", "in 1 batch"]
-    after = _read_seen(page, site, subject, relation, first)
-    assert after != before
-    assert model["next"] in after
+    chance, seen = _read_fact(page, site, subject, relation, first, later)
+    assert chance != before[0]
+    assert model["next"] in seen
+    assert model["next"] not in before[1]
 
 
-def _read_seen(page: Any, site: str, subject: str, relation: str, object_: str) -> str:
-    """What the page says of the past of a fact, asked as yes or no: that answer is always there."""
-    question = {"subject": subject, "relation": relation, "object": object_, "at": _read(site, "/model")["next"]}
+def _read_fact(page: Any, site: str, subject: str, relation: str, object_: str, at: str) -> tuple[str, str]:
+    """Chance and past of a fact as the page has them, asked as yes or no: that answer is always there."""
+    question = {"subject": subject, "relation": relation, "object": object_, "at": at}
     with page.expect_response("**/forecast"):
         page.goto(f"{site}/#ask?{urlencode(question)}")
     page.get_by_role("heading", name=f"{subject} {relation} {object_}", exact=False).wait_for()
     page.wait_for_selector(".result:not([aria-busy])")
-    return str(page.locator(".answer .answer-name .faint").inner_text())
+    return page.locator(".answer .chance strong").inner_text(), page.locator(".answer .answer-name .faint").inner_text()
 
 
 def test_two_runs_answer_side_by_side(open_page: Open, site: str) -> None:

@@ -283,6 +283,20 @@ def test_a_question_waits_for_a_position(run: Path, open_client: Open) -> None:
     assert replies[0].json()["position"] == 1
 
 
+def test_every_answer_names_its_position(client: TestClient, run: Path) -> None:
+    facts = next_days(run)[0]
+    example = {key: facts[0][key] for key in ("subject", "relation")}
+    near = {"entity": facts[0]["subject"]}
+    for position in (0, 1):
+        paths = ("health", "model", "names", "likely", "facts", "record", "surprises")
+        replies = [client.get(f"{API}/{path}") for path in paths]
+        replies.append(client.get(f"{API}/neighbourhood", params=near))
+        replies += [client.post(f"{API}/{path}", json=example) for path in ("forecast", "curve")]
+        replies.append(client.post(f"{API}/forecasts", json={"questions": [example]}))
+        assert [reply.json()["position"] for reply in replies] == [position] * len(replies)
+        assert position or post(client, facts)["position"] == 1
+
+
 def test_a_post_that_cannot_be_written_is_not_taken(client: TestClient, run: Path) -> None:
     facts = next_days(run)[0]
     before = state_of(client)
@@ -321,6 +335,11 @@ def test_metrics_tell_of_batches_position_and_surprise(client: TestClient, run: 
     assert float(lines["tangokg_facts_added_total"]) == len(facts)
     assert float(lines["tangokg_surprise_rank_count"]) == len(facts) - 1  # one name was new
     assert float(lines["tangokg_batch_size_count"]) == 1
+    assert float(lines["tangokg_post_lag_seconds_count"]) == float(lines["tangokg_post_seconds_count"]) == 1
+    record = client.get(f"{API}/record").json()["reliability"]
+    for name in ("said", "happened"):
+        expected = sum(one[name] * one["count"] for one in record)
+        assert float(lines[f"tangokg_{name}_total"]) == pytest.approx(expected, abs=1e-9)
     assert any(line.startswith("http_requests_total") and "/api/v1/facts" in line for line in lines)
 
 

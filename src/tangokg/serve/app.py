@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Security
+from fastapi.security import HTTPBearer
 
 from tangokg.serve.fact_routes import facts
 from tangokg.serve.failures import add_handlers
@@ -13,6 +14,8 @@ from tangokg.serve.guard import Guard
 from tangokg.serve.pages import page_router
 from tangokg.serve.routes import reading
 from tangokg.serve.service import Service
+
+BEARER = HTTPBearer(auto_error=False, description="where the service needs one")  # told; the guard is who checks
 
 
 def create_app(service: Service) -> FastAPI:
@@ -36,8 +39,8 @@ def create_app(service: Service) -> FastAPI:
         lifespan=living,
     )
     add_handlers(app)
-    app.include_router(reading(service))
-    app.include_router(facts(service))
+    for router in (reading(service), facts(service)):
+        app.include_router(router, dependencies=[Security(BEARER)])
     app.include_router(page_router())
     service.gauges.watch(app)
     app.add_middleware(Guard, settings=service.settings)

@@ -16,7 +16,7 @@ def card(state: State) -> dict[str, Any]:
     """The part of the model card that follows from the state."""
     index, last = state.index, state.last
     return {
-        "name": state.forecaster.dataset.name,
+        "name": state.name,
         "model": state.forecaster.config.model,
         "data": {
             "facts": int(index.counts.sum()),
@@ -26,7 +26,7 @@ def card(state: State) -> dict[str, Any]:
             "last": state.tell(last),
             "unit": state.clock.unit,
         },
-        "trusted_until": state.tell(state.trusted),
+        "trusted_until": state.trusted,
         "example": example(state),
         "chances": True,
         "position": state.position,

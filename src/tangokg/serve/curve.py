@@ -33,7 +33,7 @@ def curve(state: State, asked: Curve, span: float) -> dict[str, Any]:
     return {
         "position": state.position,
         "points": [{"at": state.tell(t), "chance": p} for t, p in zip(steps.tolist(), chances, strict=True)],
-        "trusted_until": state.tell(state.trusted),
+        "trusted_until": state.trusted,
         "base": _base(state, first.s, first.r, first.o, first.step),
     }
 

@@ -33,7 +33,7 @@ def facts(service: Service) -> APIRouter:
 
     @router.get("/api/v1/surprises", **telling(told.Surprises))
     def surprises(limit: Annotated[int, Query(ge=1, le=200)] = 20) -> dict[str, Any]:
-        return {"surprises": service.surprises(limit)}
+        return service.surprises(limit)
 
     @router.get("/api/v1/model", **telling(told.Model))
     def model(request: Request) -> dict[str, Any]:

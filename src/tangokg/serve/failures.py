@@ -30,8 +30,14 @@ def problem(status: int, message: str, hint: str = "", headers: dict[str, str] |
     return JSONResponse({"error": error}, status, headers)
 
 
+def unexpected(error: Exception) -> JSONResponse:
+    """The answer to a failure of our own, which goes to the log alone."""
+    logger.error("unexpected %s", type(error).__name__, exc_info=error)
+    return problem(500, "internal error; the log of the service has the details.")
+
+
 def add_handlers(app: FastAPI) -> None:
-    """Tell each kind of failure with its status; what is unexpected goes to the log alone."""
+    """Tell each kind of failure with its status; the guard answers what is unexpected."""
 
     @app.exception_handler(Refused)
     async def _refused(_: Request, error: Refused) -> JSONResponse:
@@ -52,11 +58,6 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _http(_: Request, error: HTTPException) -> JSONResponse:
         return problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
-
-    @app.exception_handler(Exception)
-    async def _unexpected(_: Request, error: Exception) -> JSONResponse:
-        logger.error("unexpected %s", type(error).__name__, exc_info=error)
-        return problem(500, "internal error; the log of the service has the details.")
 
 
 def _mistake(error: Any) -> str:

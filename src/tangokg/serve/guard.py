@@ -15,7 +15,7 @@ from limits.strategies import MovingWindowRateLimiter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tangokg.serve.failures import Refused, problem
+from tangokg.serve.failures import Refused, problem, unexpected
 from tangokg.serve.settings import ServeSettings, Tokens
 
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -50,8 +50,12 @@ class Guard:
                 await self.app(scope, receive, send)
             return  # there are no websockets
 
+        begun = False
+
         async def sending(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
@@ -60,16 +64,22 @@ class Guard:
             await send(message)
 
         try:
-            self._count(scope)  # first: guesses of a token count too
-            self._check(scope)
-            body = await self._body(scope, receive)
+            await self._pass(scope, receive, sending)
         except Refused as error:
             await problem(error.status, error.message, error.hint, error.headers)(scope, receive, sending)
-            return
+        except Exception as error:
+            if begun:
+                raise
+            await unexpected(error)(scope, receive, sending)  # here, as what is outside adds no headers
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand on a request that is permitted, with its body; it is in flight from before its body is read."""
+        self._count(scope)  # first: guesses of a token count too
+        self._check(scope)
         flying = scope["path"] != EVENTS
         self._in_flight += flying
         try:
-            await self.app(scope, _replay(body, receive), sending)
+            await self.app(scope, _replay(await self._body(scope, receive), receive), send)
         finally:
             self._in_flight -= flying
 

@@ -114,9 +114,10 @@ class Journal:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection of its own, beside the one that writes."""
+    """A connection of its own, beside the one that writes; all that it reads is of one moment."""
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA query_only=ON")
+        db.execute("BEGIN")
         yield db
 
 

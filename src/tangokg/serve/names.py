@@ -38,6 +38,7 @@ class Names:
         self._add("entity", zip(vocab.entities, counts.tolist(), strict=True))
         self._add("relation", zip(vocab.relations, state.index.relations.tolist(), strict=True))
         self._sizes = vocab.num_entities, vocab.num_relations
+        self.position = state.position  # whose names are here
 
     def _add(self, kind: str, rows: Iterable[tuple[str, int]]) -> None:
         for name, facts in rows:
@@ -45,8 +46,8 @@ class Names:
             spaced = name.replace("_", " ")
             self._db.execute("INSERT INTO words (rowid, name) VALUES (?, ?)", (cursor.lastrowid, spaced))
 
-    def grow(self, vocab: Vocabulary, counts: Iterable[tuple[str, str, int]]) -> None:
-        """Take over new names, and count further facts: (kind, name, how many)."""
+    def grow(self, vocab: Vocabulary, counts: Iterable[tuple[str, str, int]], position: int) -> None:
+        """Take over new names, and count further facts, (kind, name, how many), of the post at a position."""
         with self._lock:
             entities, relations = self._sizes
             self._add("entity", ((name, 0) for name in vocab.entities[entities:]))
@@ -54,6 +55,7 @@ class Names:
             self._sizes = vocab.num_entities, vocab.num_relations
             rows = [(number, kind, name) for kind, name, number in counts]
             self._db.executemany("UPDATE names SET facts = facts + ? WHERE kind = ? AND name = ?", rows)
+            self.position = position
 
     def find(self, text: str, kind: str | None, limit: int) -> list[dict[str, Any]]:
         """Names for a text, the most frequent first; without a text the most frequent of all."""

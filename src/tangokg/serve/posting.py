@@ -70,7 +70,7 @@ class Posting:
         vocab = new.vocab
         counts = Counter([("entity", vocab.entities[i]) for column in (new.s, new.o) for i in column.tolist()])
         counts.update(("relation", vocab.relations[i]) for i in new.r.tolist())
-        self.names.grow(grown.index.vocab, [(*name, number) for name, number in counts.items()])
+        self.names.grow(grown.index.vocab, [(*name, number) for name, number in counts.items()], grown.position)
         self.gauges.position.set(grown.position)
         self.gauges.added.inc(len(new))
         for rank in scored.rank:

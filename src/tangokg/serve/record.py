@@ -16,7 +16,7 @@ RANKS = "SELECT rank AS x FROM scores UNION ALL SELECT rank_of_subject FROM scor
 def record(path: Path, tell: Tell) -> dict[str, Any]:
     """Figures over all posted facts whose names were known, in per cent; each fact is asked for both ways."""
     with reading(path) as db:
-        (batches,) = db.execute("SELECT count(*) FROM posts").fetchone()
+        position, batches = db.execute("SELECT coalesce(max(position), 0), count(*) FROM posts").fetchone()
         count, mrr, first, ten = db.execute(
             f"SELECT count(*), avg(1 / x), avg(x <= 1), avg(x <= 10) FROM ({RANKS})"
         ).fetchone()
@@ -30,6 +30,7 @@ def record(path: Path, tell: Tell) -> dict[str, Any]:
         ).fetchall()
     percent = [None if x is None else 100 * x for x in (mrr, first, ten)]
     return {
+        "position": position,
         "batches": batches,
         "questions": count,
         "mrr": percent[0],
@@ -40,14 +41,16 @@ def record(path: Path, tell: Tell) -> dict[str, Any]:
     }
 
 
-def surprises(path: Path, tell: Tell, limit: int) -> list[dict[str, Any]]:
+def surprises(path: Path, tell: Tell, limit: int) -> dict[str, Any]:
     """The posted facts that were least expected."""
     columns = ("subject", "relation", "object", "step", "rank", "chance", "posted_at")
     with reading(path) as db:
+        (position,) = db.execute("SELECT coalesce(max(position), 0) FROM posts").fetchone()
         rows = db.execute(
             f"SELECT {', '.join(columns)} FROM scores JOIN posts USING (position) "
             "ORDER BY chance, rank DESC, position DESC LIMIT ?",
             (limit,),
         ).fetchall()
     found = [dict(zip(columns, row, strict=True)) for row in rows]
-    return [{"at" if k == "step" else k: tell(v) if k == "step" else v for k, v in one.items()} for one in found]
+    told = [{"at" if k == "step" else k: tell(v) if k == "step" else v for k, v in one.items()} for one in found]
+    return {"position": position, "surprises": told}

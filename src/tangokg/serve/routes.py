@@ -51,7 +51,7 @@ def reading(service: Service) -> APIRouter:
         kind: Literal["entity", "relation"] | None = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 10,
     ) -> dict[str, Any]:
-        return {"names": service.names.find(q, kind, limit)}
+        return {"position": service.names.position, "names": service.names.find(q, kind, limit)}
 
     @router.post("/forecast", **telling(told.Forecast))
     async def forecast(question: schemas.Question) -> Any:
@@ -69,7 +69,9 @@ def reading(service: Service) -> APIRouter:
             *map(asyncio.wrap_future, await asyncio.to_thread(service.compare, question))
         )
         card = service.card()
-        return {"runs": [_named(card, {"forecast": first}), _named(card["beside"], second)]}
+        known = [one["forecast"]["position"] for one in ({"forecast": first}, second) if "forecast" in one]
+        runs = [_named(card, {"forecast": first}), _named(card["beside"], second)]
+        return {"position": min(known), "runs": runs}
 
     @router.get("/likely", **telling(told.Likely))
     async def likely(at: Moment = None, top: Annotated[int, Query(ge=1, le=100)] = 20) -> dict[str, Any]:

@@ -49,6 +49,7 @@ def serve(
         config = uvicorn.Config(
             create_app(service),
             workers=1,
+            ws="none",
             log_level="warning",
             server_header=False,
             proxy_headers=bool(settings.proxy),

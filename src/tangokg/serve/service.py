@@ -179,10 +179,9 @@ class Service:
         self._card.cache_clear()
 
     def record(self) -> dict[str, Any]:
-        state = self.state
-        return {"position": state.position} | record.record(self._journal.path, state.tell)
+        return record.record(self._journal.path, self.state.tell)
 
-    def surprises(self, limit: int) -> list[dict[str, Any]]:
+    def surprises(self, limit: int) -> dict[str, Any]:
         return record.surprises(self._journal.path, self.state.tell, limit)
 
     def card(self) -> dict[str, Any]:

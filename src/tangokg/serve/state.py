@@ -39,6 +39,11 @@ class State:
         return cls(forecaster, 0, measured_times(forecaster.dataset), eve)
 
     @property
+    def name(self) -> str:
+        """Of the data. The forecaster would put all facts together for this, beside the thread that adds some."""
+        return self.forecaster._dataset.name
+
+    @property
     def known(self) -> Known:
         return self.forecaster._known
 
@@ -64,9 +69,12 @@ class State:
         return float(self.index.usual.t.max())
 
     @cached_property
-    def trusted(self) -> float:
-        """The last step that lies no further ahead than what was measured."""
-        return self.last + max(1.0, measured_horizon(self.measured, self.index))
+    def trusted(self) -> Time | None:
+        """The last time that lies no further ahead than what was measured; None where nothing could be measured."""
+        dataset = self.forecaster._dataset
+        if not (len(dataset.valid) or len(dataset.test)):
+            return None
+        return self.tell(self.last + max(1.0, measured_horizon(self.measured, self.index)))
 
     def with_facts(self, facts: Quadruples, position: int) -> tuple[State, Quadruples]:
         """The state that knows ``facts`` too, and those of them that are new; this one stays as it is."""

@@ -84,7 +84,7 @@ class OfRun(Told):
     error: Failure | None = Field(description="why this run cannot answer, such as a name that it does not know")
 
 
-class Compared(Told):
+class Compared(Placed):
     runs: list[OfRun]
 
 
@@ -107,7 +107,7 @@ class Point(Told):
 
 class ChanceCurve(Placed):
     points: list[Point]
-    trusted_until: Time = Field(description="how far ahead the evaluation reaches")
+    trusted_until: Time | None = Field(description="how far ahead the evaluation reaches; null: nothing was measured")
     base: float | None
 
 
@@ -154,7 +154,7 @@ class Surprise(ScoredFact):
     posted_at: str
 
 
-class Surprises(Told):
+class Surprises(Placed):
     surprises: list[Surprise]
 
 
@@ -187,7 +187,7 @@ class Name(Told):
     facts: int
 
 
-class Names(Told):
+class Names(Placed):
     names: list[Name]
 
 
@@ -226,7 +226,7 @@ class Model(Placed):
     run: str
     model: str
     data: Data
-    trusted_until: Time
+    trusted_until: Time | None
     example: Example
     chances: bool
     now: Time = Field(description="the last known time")
