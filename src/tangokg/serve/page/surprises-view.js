@@ -23,7 +23,10 @@ export class SurprisesView extends HTMLElement {
     this.stop?.abort();
     this.stop = new AbortController();
     listen(
-      () => this.read(),
+      () => {
+        dispatchEvent(new Event("facts-known"));
+        this.read();
+      },
       (on) => {
         this.live.textContent = on ? "Live" : "Not connected";
         this.live.classList.toggle("live-on", on);
