@@ -238,7 +238,7 @@ def test_a_posted_fact_changes_the_forecast_and_enters_record_and_surprises(open
     page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_role("heading", name="1 fact added").wait_for()
     surprises.get_by_role("link", name=f"{subject} {relation} {first}").wait_for()  # without a reload
-    page.get_by_role("link", name=f"What is {subject}").click()
+    page.get_by_role("link", name=subject).click()
     page.get_by_role("heading", name=f"{subject} {relation} whom or what").wait_for()
     page.get_by_role("link", name="Track record").click()
     page.wait_for_selector("record-view plot-box .main-svg")
