@@ -23,10 +23,7 @@ export class SurprisesView extends HTMLElement {
     this.stop?.abort();
     this.stop = new AbortController();
     listen(
-      () => {
-        dispatchEvent(new Event("facts-known"));
-        this.read();
-      },
+      () => this.read(),
       (on) => {
         this.live.textContent = on ? "Live" : "Not connected";
         this.live.classList.toggle("live-on", on);
