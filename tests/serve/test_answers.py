@@ -144,6 +144,8 @@ def test_a_curve_joins_single_forecasts(reader: TestClient, library: Forecaster,
         own = ask(reader, subject=s, relation=r, object=o, at=point["at"])
         expected = own["answers"][0]["chance"] if known_object else own["any"]
         assert point["chance"] == pytest.approx(expected, abs=1e-6)
+    if known_object:  # as beside the answer, although the curve begins before the last fact
+        assert reply.json()["base"] == pytest.approx(own["answers"][0]["base"])
 
 
 def test_likely_events_are_those_of_the_library(reader: TestClient, library: Forecaster) -> None:

@@ -72,6 +72,8 @@ def test_on_this_machine_a_token_protects_writing_where_one_is_set(run: Path, op
     assert client.get(f"{API}/model", headers=WRITER).json()["write"] is True
     body = {"facts": [fact_of(client, {})]}
     assert [client.post(f"{API}/facts", json=body, headers=h).status_code for h in WRONG] == [401] * len(WRONG)
+    told = [client.post(f"{API}/facts", json=body, headers=h).json()["error"]["message"] for h in ({}, WRONG[0])]
+    assert told[0] != told[1]  # without a token, and with one that nobody knows
     assert client.post(f"{API}/facts", json=body, headers=WRITER).status_code == 200
 
 

@@ -195,6 +195,38 @@ def test_an_unknown_name_offers_the_nearest_ones(open_page: Open, site: str) -> 
     assert _field(page, "Subject").input_value() == known
 
 
+def test_an_unknown_name_like_no_other_offers_nothing_empty(open_page: Open) -> None:
+    page = open_page("#ask?subject=%E2%88%9E%E2%88%9E%E2%88%9E&relation=allied+with")
+    alert = page.get_by_role("alert")
+    alert.wait_for()
+    assert alert.get_by_role("link").count() == 0
+    assert alert.locator(".row").count() == 0
+
+
+def test_answers_out_of_the_order_of_their_chances_are_explained(open_page: Open) -> None:
+    page = open_page()
+    _settled(page)
+    orders = [[0.3, 0.7], [0.7, 0.3], [0.3, 0.301], [0.5, 0.1, 0.2]]
+    script = """async (orders) => {
+      const { outOfOrder } = await import("/page/ask-view.js");
+      return orders.map((chances) => outOfOrder(chances.map((chance) => ({ chance }))));
+    }"""
+    assert page.evaluate(script, orders) == [True, False, False, True]
+
+
+def test_a_warning_on_the_page_names_no_code(open_page: Open) -> None:
+    page = open_page()
+    _settled(page)
+    slider = page.get_by_role("slider")
+    slider.focus()
+    with page.expect_response("**/forecast"):
+        slider.press("End")
+    page.get_by_text("days after the last fact (").wait_for()
+    told = page.locator(".warning").all_inner_texts()
+    assert told
+    assert not [text for text in told if "`" in text or "--" in text]
+
+
 def test_a_name_is_text_and_never_markup(open_page: Open) -> None:
     page = open_page("#ask?subject=<img src=q onerror=alert(1)>&relation=<b>visits</b>")
     page.get_by_role("alert").get_by_text("<img src=q onerror=alert(1)>").wait_for()
@@ -234,7 +266,7 @@ def test_a_posted_fact_changes_the_forecast_and_enters_record_and_surprises(open
     page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_role("heading", name="1 fact added").wait_for()
     surprises.get_by_role("link", name=f"{subject} {relation} {first}").wait_for()  # without a reload
-    page.get_by_role("link", name=f"What is {subject}").click()
+    page.get_by_role("link", name=subject).click()
     page.get_by_role("heading", name=f"{subject} {relation} whom or what").wait_for()
     page.get_by_role("link", name="Track record").click()
     page.wait_for_selector("record-view plot-box .main-svg")

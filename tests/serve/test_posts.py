@@ -189,6 +189,13 @@ def test_a_body_of_another_form_is_refused(client: TestClient, body: Any) -> Non
     assert client.get(f"{API}/health").json()["position"] == 0
 
 
+def test_a_body_that_is_no_json_is_told_where_it_breaks(client: TestClient) -> None:
+    reply = client.post(f"{API}/forecast", content='{"subject": ', headers={"Content-Type": "application/json"})
+    assert reply.status_code == 422
+    assert "JSON" in reply.json()["error"]["message"]
+    assert "12" in reply.json()["error"]["message"]
+
+
 def test_late_facts_are_taken_up_to_the_bound(run: Path, open_client: Open) -> None:
     client = open_client(run, late=5)
     forecaster = load(run, "cpu")
@@ -268,6 +275,15 @@ def test_new_names_are_scored_once_they_are_known(client: TestClient, run: Path)
     assert not [one for one in post(client, first)["surprise"] if one["subject"] == "Newcomer 1"]
     again = first[-1] | {"at": second[0]["at"]}
     assert [one["subject"] for one in post(client, [again])["surprise"]] == ["Newcomer 1"]
+
+
+def test_an_answer_lists_the_names_that_are_new(client: TestClient, run: Path) -> None:
+    first = next_days(run)[0]
+    assert post(client, first)["new_names"] == ["Newcomer 1"]
+    slip = first[0] | {"object": first[0]["object"] + "x", "relation": first[0]["relation"] + "x"}
+    assert post(client, [slip], "once")["new_names"] == [slip["object"], slip["relation"]]
+    assert post(client, [slip], "once")["new_names"] == [slip["object"], slip["relation"]]
+    assert post(client, [slip])["new_names"] == []
 
 
 def test_a_question_waits_for_a_position(run: Path, open_client: Open) -> None:

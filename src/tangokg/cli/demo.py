@@ -181,4 +181,4 @@ def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:
     if out is None:
         output.say(f"  {next_command(output.words, 'demo', '--serve')}             ask it on a page in the browser")
     else:
-        output.say(f"  {shlex.join(['tango', 'serve', str(out)])}     ask it on a page in the browser")
+        output.say(f"  {shlex.join(['tango', 'serve', str(out)]):<29}  ask it on a page in the browser")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AbstractContextManager, closing, nullcontext
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tangokg.forecast import Forecast, Forecaster
 
 WAIT = 120.0  # seconds, for others who keep facts with the same run
+TOLD = 0.01  # a smaller difference of two chances needs no words
 
 
 def forecast(
@@ -253,6 +255,12 @@ def _show(output: Output, answer: Forecast) -> None:
     from tangokg.forecast.reasons import HEADINGS
 
     output.show(answers_table(answer))
+    chances = [one.chance for one in answer.answers]
+    if any(later - before > TOLD for before, later in combinations(chances, 2)):
+        output.say(
+            "note: answers stand in the order of the model's scores. Their chances also count how each fact came back "
+            "before, and here a later answer has a larger chance."
+        )
     for one in answer.answers:
         if one.reasons is not None:
             output.show("")

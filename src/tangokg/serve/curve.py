@@ -34,7 +34,7 @@ def curve(state: State, asked: Curve, span: float) -> dict[str, Any]:
         "position": state.position,
         "points": [{"at": state.tell(t), "chance": p} for t, p in zip(steps.tolist(), chances, strict=True)],
         "trusted_until": state.trusted,
-        "base": _base(state, first.s, first.r, first.o, first.step),
+        "base": _base(state, first.s, first.r, first.o, end),
     }
 
 

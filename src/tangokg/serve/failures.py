@@ -57,10 +57,13 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _http(_: Request, error: HTTPException) -> JSONResponse:
-        return problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
+        hint = "Addresses and methods: /api/v1/openapi.json" if error.status_code in (404, 405) else ""
+        return problem(error.status_code, str(error.detail), hint, headers=dict(error.headers or {}))
 
 
 def _mistake(error: Any) -> str:
     """``facts.0.at: Field required``."""
+    if error["type"] == "json_invalid":
+        return f"the body is not valid JSON: {error['ctx']['error']} (character {error['loc'][-1]})"
     place = ".".join(str(part) for part in error["loc"] if part != "body")
     return f"{place}: {error['msg']}" if place else str(error["msg"])

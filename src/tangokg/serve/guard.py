@@ -96,7 +96,8 @@ class Guard:
             told = scopes_of(scope, self.settings.tokens)
             if told:
                 raise Refused(403, "this token does not permit it: new facts need a token to write.")
-            raise Refused(401, "a token is needed.", "Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+            given = "this token is not known." if headers.get("authorization") else "a token is needed."
+            raise Refused(401, given, "Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
         if scope["method"] not in SAFE and scope["path"].startswith("/api/"):
             kind = headers.get("content-type", "").partition(";")[0].strip().casefold()
             if kind != "application/json":

@@ -25,6 +25,7 @@ from tangokg.serve.settings import ServeSettings
 from tangokg.serve.state import State
 
 SURPRISES = 20  # least expected facts in the answer to a post
+NEW_NAMES = 20  # new names in the answer to a post
 RARE = 0.01  # chance below which a posted fact is told to listeners as a surprise
 
 
@@ -54,6 +55,7 @@ class Posting:
                 "added": len(new),
                 "known": len(facts) - len(new),
                 "surprise": sorted(told, key=lambda one: (one["chance"], -one["rank"]))[:SURPRISES],
+                "new_names": _new_names(state, grown)[:NEW_NAMES],
             }
             posted_at = datetime.now(UTC).isoformat(timespec="milliseconds")
             post = Post(facts, digest, posted_at, answer, key, _rows(new, told, scored), scored.bins)
@@ -88,6 +90,12 @@ def _score(state: State, new: Quadruples) -> Scored:
         return scoring.score(state, new)
     except TangoError:  # such as scores that are no numbers, so far ahead: the facts are true all the same
         return scoring.NOTHING
+
+
+def _new_names(before: State, after: State) -> list[str]:
+    """Names of entities, then of relations, that came with a post."""
+    old, new = before.index.vocab, after.index.vocab
+    return [*new.entities[len(old.entities) :], *new.relations[len(old.relations) :]]
 
 
 def _told(state: State, new: Quadruples, scored: Scored) -> list[dict[str, Any]]:

@@ -148,6 +148,7 @@ class Posted(Placed):
     added: int
     known: int = Field(description="facts of the post that were known before it")
     surprise: list[ScoredFact] = Field(description="the least expected of them")
+    new_names: list[str] = Field([], description="the first names, of entities and relations, that nobody knew before")
 
 
 class Surprise(ScoredFact):

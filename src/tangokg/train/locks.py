@@ -80,7 +80,7 @@ def owning(folder: Path, wait: float = 0.0) -> Iterator[None]:
             lock.acquire(timeout=wait)
     except filelock.Timeout:
         raise RunError(
-            f"{folder} is in use by {_holder(path)}. Wait until it ends, stop it, or choose another --out."
+            f"{folder} is in use by {_holder(path)}. Wait until it ends, stop it, or choose another --out (or RUN)."
         ) from None
     except OSError as error:
         raise RunError(f"{folder}: cannot be made: {error.strerror or error}. Choose another --out.") from None

@@ -27,6 +27,7 @@ from tangokg.tune.study import DRAWS, MOST_STARTS, Claim, check_same, described,
 GRACE = 6  # heartbeats that a living worker may miss
 PATIENCE = 10.0  # seconds for the first worker to write down what is searched
 WAIT = 0.05  # seconds between two looks at workers that draw
+ATTEMPTS = 100  # to make a folder that others delete
 
 
 class Heartbeat(threading.Thread):
@@ -264,5 +265,14 @@ class SharedStudy:
             hold.release()
             raise
         folder = self.folder / str(number)
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         return SharedClaim(number, values, folder, trial, hold, starts, known, self._storage, self.place)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder in one that another worker deletes whenever it is empty, perhaps at this moment."""
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            folder.mkdir(parents=True, exist_ok=True)
+            return
+    folder.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,15 @@ import { onPage, percent } from "./words.js";
 let latest = "#ask"; // the question asked last, for the way back from another view
 export const latestLink = () => latest;
 
+const ORDER =
+  "Answers stand in the order of the model’s scores. Their chances also count how each fact came back before, and here a " +
+  "later answer has a larger chance.";
+const TOLD = 0.01; // a smaller difference of two chances needs no words
+
+/** Whether a later answer has a clearly larger chance than one before it. */
+export const outOfOrder = (answers) =>
+  answers.some((one, i) => answers.slice(0, i).some((before) => one.chance - before.chance > TOLD));
+
 const make = (name) => document.createElement(name);
 
 export class AskView extends HTMLElement {
@@ -83,13 +92,14 @@ export class AskView extends HTMLElement {
     const offers = [];
     for (const role of ["subject", "relation", "object"].filter((one) => question[one])) {
       const near = await names(role === "relation" ? "relation" : "entity", question[role], 5).catch(() => []);
-      if (near.some((one) => one.name === question[role])) continue;
+      if (!near.length || near.some((one) => one.name === question[role])) continue;
       const choices = near.map((one) =>
         el("a", { class: "button quiet", href: toLink({ ...question, [role]: one.name }) }, one.name),
       );
       offers.push(el("p", { class: "row" }, el("span", {}, `${role[0].toUpperCase()}${role.slice(1)}:`), choices));
     }
-    return note("failed", error.message, offers.length ? el("p", {}, "Did you mean one of these?") : null, ...offers);
+    const lead = offers.length ? "Did you mean one of these?" : "Type the beginning of a name to see those that fit.";
+    return note("failed", error.message, el("p", {}, lead), ...offers);
   }
 
   answered(question, forecast) {
@@ -118,6 +128,7 @@ export class AskView extends HTMLElement {
     );
     this.warnings.replaceChildren(
       ...(forecast.warnings ?? []).map((text) => el("p", { class: "warning" }, onPage(text))),
+      ...(outOfOrder(forecast.answers) ? [el("p", { class: "warning" }, ORDER)] : []),
     );
     this.list.show(question, forecast, (answer) => this.explore(question, answer, forecast.position));
     this.away.show(question, forecast);

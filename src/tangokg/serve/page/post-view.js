@@ -18,7 +18,7 @@ export function factsFrom(text) {
         (quoted?.replaceAll('""', '"') ?? plain).trim(),
       );
       const [subject, relation, object, at] = cells;
-      if (!at) throw new Error(`Line ${number} has no four cells: write subject, relation, object, time.`);
+      if (!at) throw new Error(`Line ${number} does not have four cells: write subject, relation, object, time.`);
       return { subject, relation, object, at };
     });
 }
@@ -130,13 +130,20 @@ export class PostView extends HTMLElement {
       rows.length
         ? table("What the model expected", ["Subject", "Relation", "Object", "Time", "Rank", "Chance before"], rows)
         : "",
+      answer.new_names?.length
+        ? el(
+            "p",
+            { class: "warning" },
+            `New names: ${answer.new_names.join(", ")}. Facts with a new name are not scored.`,
+          )
+        : "",
       el(
         "p",
         { class: "links" },
         el(
           "a",
           { href: toLink({ subject, relation, object: "", at: at < run().now ? timeAt(1) : "" }) },
-          `What is ${subject} ${relation} next?`,
+          `${subject} ${relation} whom or what next?`,
         ),
         el("a", { href: "#record" }, "Track record"),
       ),

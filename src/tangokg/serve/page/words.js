@@ -22,4 +22,7 @@ export const sentence = (fact) =>
 export const quality = (value) => (value === null || value === undefined ? "–" : `${value.toFixed(1)}\u00a0%`);
 
 /** A warning of the library, which names what to type elsewhere, with the name of the choice on this page. */
-export const onPage = (warning) => warning.replace("--by (in Python by=)", "“At least once by then”");
+export function onPage(warning) {
+  const text = warning.replace("--by (in Python by=)", "“At least once by then”").replace(/ `[^`]*` measures it\.$/, "");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
