@@ -64,6 +64,7 @@ def last_statistics(counted: Counted, group: Tensor, known: Tensor, t: Tensor) -
     occurrences = counted.occurrences
     if not len(occurrences.pair):
         return counted.sums.new_zeros(len(group), NUM_STATISTICS)
+    group = group.contiguous()  # or torch copies it with a warning
     fact = torch.searchsorted(occurrences.pair, group).clamp(max=len(occurrences.pair) - 1)
     first = occurrences.first.index_select(0, fact)
     end = torch.searchsorted(occurrences.key, fact * len(occurrences.t) + known)
