@@ -13,7 +13,7 @@ from tangokg.history.head import Asked, Head, HistorySettings, Project, Scored, 
 from tangokg.history.lasting import NUM_LASTING, run_features
 from tangokg.history.occurrences import meetings_of, occurrences_of, past_of
 from tangokg.history.partners import Partners
-from tangokg.history.second import PairSettings, ScoredPairs, SecondLook, draw_table
+from tangokg.history.second import PairSettings, ScoredPairs, SecondLook, best_of, draw_table
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, Counted, count, statistics, time_code
 from tangokg.masks import dropout
 
@@ -42,7 +42,7 @@ class PairScorer(Head):
     def make(cls, settings: HistorySettings, dim: int, num_labels: int, generator: torch.Generator) -> PairScorer:
         half, rate = settings.width // 2, settings.pair_dropout
         knows = settings.activity, bool(settings.runs)
-        sizes = PairSettings(settings.width, half, settings.stream, half, settings.compete, rate, *knows)
+        sizes = PairSettings(settings.width, half, settings.stream, half, settings.compete, rate, *knows, settings.screen)
         return cls(sizes, dim, num_labels, generator)
 
     def __init__(self, settings: PairSettings, dim: int, num_labels: int, generator: torch.Generator) -> None:
@@ -82,34 +82,46 @@ class PairScorer(Head):
             self.starts = table(3, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)  # E of starts
 
     def forward(self, asked: Asked) -> list[Scored]:
-        pairs = self.score(asked.partners, asked.project, asked.gap, asked.generator)
+        pairs, others = self.score(asked.partners, asked.project, asked.gap, asked.generator)
         asked.said["pairs"] = pairs
-        return [(pairs.query, pairs.o, pairs.value)]
+        return [(pairs.query, pairs.o, pairs.value), *others]
 
     def score(
         self, partners: Partners, project: Project, gap: float, generator: torch.Generator | None = None
-    ) -> ScoredPairs:
-        """Scores of all partners."""
+    ) -> tuple[ScoredPairs, list[Scored]]:
+        """Scores of the partners that y is computed for, and K of all others."""
         queries, past = partners.queries, partners.past
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
         g, meetings = self.add_events(met, partners), statistics(met, past, partners.t)  # (Z, G), (Z, F)
-        of_query, of_pair = self.add_sides(partners, project, gap)  # (B, H), (Z, H)
-        of_pair = of_pair + meetings @ self.meeting + g @ self.pair
         query, z, begin = partners.pairs()  # (P,), (P,), (B,)
-        product = partners.look_up(self.asked, queries.r).index_select(0, query) * g.index_select(0, z)  # (P, G)
-        x = of_query.index_select(0, query) + of_pair.index_select(0, z) + product @ self.product  # (P, H)
         place, row, same = self.same_facts(partners, begin, gap)
-        x = x.index_add(0, place, same @ self.same)
         s = project(torch.cat([self.habits, self.meeting_habits], dim=1), queries.window, queries.s)
         of_same = partners.look_up(self.weights, queries.r) + s[:, : same.shape[1]]  # (B, F)
         of_met = partners.look_up(self.meeting_weights, queries.r) + s[:, same.shape[1] :]
+        product = partners.look_up(self.asked, queries.r).index_select(0, query) * g.index_select(0, z)  # (P, G)
         k = product.sum(1) + (meetings.index_select(0, z) * of_met.index_select(0, query)).sum(1)  # (P,)
         k = k.index_add(0, place, (same * of_same.index_select(0, row)).sum(1))
+        value = k * self.fade(partners).index_select(0, query) + self.bias
+        of_query, of_pair = self.add_sides(partners, project, gap)  # (B, H), (Z, H)
+        of_pair = of_pair + meetings @ self.meeting + g @ self.pair
+        others: list[Scored] = []
+        o = past.o.index_select(0, z)
+        if self.settings.screen:
+            best, meant = best_of(value.detach(), query, begin, self.settings.screen)
+            kept = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0]).sort().values  # (Q,)
+            at = torch.full_like(query, -1).index_copy(0, kept, torch.arange(len(kept), device=kept.device))
+            left = (at < 0).nonzero()[:, 0]
+            others = [(query[left], o[left], value[left])]
+            query, z, o, value, product = (x.index_select(0, kept) for x in (query, z, o, value, product))
+            begin = torch.searchsorted(query, torch.arange(len(queries), device=query.device))
+            there = (at.index_select(0, place) >= 0).nonzero()[:, 0]
+            place, same = at.index_select(0, place.index_select(0, there)), same.index_select(0, there)
+        x = of_query.index_select(0, query) + of_pair.index_select(0, z) + product @ self.product  # (P, H)
+        x = x.index_add(0, place, same @ self.same)
         y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
-        value = k * self.fade(partners).index_select(0, query) + y @ self.out + self.bias
-        pairs = ScoredPairs(query, past.o.index_select(0, z), value, y, begin)
+        pairs = ScoredPairs(query, o, value + y @ self.out, y, begin)
         again: ScoredPairs = self.second(pairs, partners, gap, generator)
-        return again
+        return again, others
 
     def add_sides(self, partners: Partners, project: Project, gap: float) -> tuple[Tensor, Tensor]:
         """What depends on the query alone (B, H), and on the partner alone (Z, H)."""

@@ -24,6 +24,7 @@ class PairSettings:
     dropout: float = 0.25
     activity: bool = True  # whether it knows how active subject and object were
     runs: bool = False  # whether it knows since when facts last, and what began since
+    screen: int = 0  # partners of a query that y is computed for, the best by K; 0: all
 
 
 @dataclass(frozen=True, eq=False)
