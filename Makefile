@@ -6,7 +6,7 @@ BIN := .venv/Scripts
 endif
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q --no-warn-script-location
 
-.PHONY: demo test test-all lint unit install reproduce bench tgb clean
+.PHONY: demo test test-all newest lint unit install docs reproduce bench tgb dist clean
 demo: .venv/installed
 	$(BIN)/tango demo
 	@echo 'tango is in $(BIN): activate it with `source $(BIN)/activate`'
@@ -16,6 +16,12 @@ test: lint unit
 # All of make test, and what takes too long for it: minutes more.
 test-all: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The newest of all dependencies, torch beyond our bound too, to see what will break next.
+newest: .venv/installed-dev
+	$(PIP) --upgrade --upgrade-strategy eager -e ".[dev]"
+	$(PIP) --upgrade torch
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -46,6 +52,17 @@ tgb: .venv/installed
 	$(BIN)/python -m experiments tgb $(DATA) $(if $(SETS),--sets $(SETS)) --models $(MODELS) --seeds $(SEEDS) \
 		--device $(DEVICE) --out $(OUT)
 
+# Wheel and source distribution in dist/, checked as a package index would.
+dist: .venv/installed-dev
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/python -m twine check --strict dist/*
+
+# The site, with its notebooks executed: about a minute. It asks no network, neither here nor in a browser.
+docs: .venv/installed-docs
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/doctrees . build/site
+	@echo 'The site is in build/site: open build/site/index.html'
+
 install: .venv/installed
 	@echo 'tangokg is installed in .venv. Next:'
 	@echo '  source $(BIN)/activate'
@@ -63,6 +80,10 @@ install: .venv/installed
 
 .venv/installed-dev: .venv/installed
 	$(PIP) -e ".[dev]"
+	@touch $@
+
+.venv/installed-docs: .venv/installed
+	$(PIP) -e ".[docs]"
 	@touch $@
 
 clean:

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clean_environments import core as core  # fixtures of the whole session
+from clean_environments import wheel as wheel
 from tangokg.forecast import Forecaster
 from tangokg.models import MODELS
 from tangokg.models.tango import Tango

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,10 @@ from safetensors.torch import save_file
 from conftest import facts_like, make_dataset, make_vocab
 from tangokg.models import MODELS
 from tangokg.quads.values import Dataset, concatenate
-from tangokg.train import Progress, RunConfig, TrainSettings
+from tangokg.train import Interrupted, Progress, RunConfig, TrainSettings
 from tangokg.train.loop import fit
 from tangokg.train.processes import ALONE, Group, joined
+from tangokg.train.stopping import STOPPED
 
 SMALL = {"dim": 5, "width": 8, "history": 3, "step_time": 0.4, "dropout": 0.0, "pair_dropout": 0.0, "newcomers": 0.0}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -32,6 +35,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "horizons": ("tango", {}, {"horizons": 3}),
     "parts": ("tango", {}, {"score_memory": 1e-6}),
     "conve": ("tango-distmult", {"decoder": "conve"}, {}),
+    "patience": ("tango-distmult", {}, {"patience": 1, "epochs": 20, "learning_rate": 0.2}),
 }
 PARTS = {"score_memory": 1e-6}
 DIVIDED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # the entities are divided, not the windows
@@ -78,10 +82,12 @@ def train_case(case: str, group: Group = ALONE, **more: Any) -> tuple[dict[str, 
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    """A port that is free, of those that a system gives to nobody who has not asked for it by number."""
+    for port in random.SystemRandom().sample(range(20_000, 30_000), 100):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no free port among a hundred")
 
 
 def start(folder: Path, *words: str, size: int = 2) -> list[subprocess.Popen[str]]:
@@ -110,6 +116,18 @@ def main(folder: Path, cases: list[str]) -> None:
             if group.first:
                 save_file(weights, folder / f"{case}.safetensors")
                 (folder / f"{case}.json").write_text(json.dumps(progress.log))
+        stop_training(folder, group)
+
+
+def stop_training(folder: Path, group: Group) -> None:
+    """The second process is asked to stop within an epoch; both end at the same step, with a checkpoint."""
+
+    def stop(progress: Progress) -> str:
+        return STOPPED if group.rank == 1 and progress.epoch == 1 and progress.position else ""
+
+    with suppress(Interrupted):
+        fit(dataset_of("tango"), config_of("tango", epochs=4), folder / "stopped", stop=stop, group=group)
+        raise AssertionError("training was not stopped")
 
 
 def die_in_training(folder: Path, case: str) -> None:

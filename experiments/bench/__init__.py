@@ -9,12 +9,13 @@ import inspect
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from experiments.bench import evaluate, gradients, growth, load, observe, serve, step, twin
+from experiments.bench import evaluate, gradients, grown, growth, load, observe, serve, step, twin
 
 BENCHMARKS: dict[str, ModuleType] = {
     "step": step,
     "twin": twin,
     "growth": growth,
+    "grown": grown,
     "gradients": gradients,
     "evaluate": evaluate,
     "load": load,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.bench.form import read
-from experiments.bench.plots import plot_gradients, plot_growth, plot_step
+from experiments.bench.plots import plot_gradients, plot_grown, plot_growth, plot_step
 from experiments.bench.shown import markdown, table
 from experiments.bench.targets import targets
 
@@ -21,6 +21,8 @@ COLUMNS = {  # of each table; those of ``step`` come from the figures, of the ot
     "twin": "data windows pass fast_seconds dense_seconds ratio difference_of_states difference_of_gradients entities "
     "touched_rows",
     "growth": "axis value forward_seconds backward_seconds step_seconds",
+    "grown": "axis facts entities steps step_seconds epoch_seconds dominates peak_bytes resident_bytes questions "
+    "evaluate_seconds question_seconds",
     "gradients": "steps gradient seconds peak_bytes error error_in_float64",
     "evaluate": "data split model what queries entities seconds queries_a_second peak_bytes",
     "load": "form facts read_seconds read_facts_a_second read_peak_bytes build_seconds seconds facts_a_second "
@@ -31,12 +33,14 @@ COLUMNS = {  # of each table; those of ``step`` come from the figures, of the ot
 LEFT = {"step": 3, "twin": 3, "gradients": 2, "evaluate": 4, "observe": 4}  # columns of text; else one
 ABOUT = {  # what was asked, where every device was asked something else
     "growth": "{model}, {facts:,} facts at each time, {entities:,} entities, k = {history}, d = {dim}, {layers} layers",
+    "grown": "{model}, {settings}, about {at_once:,} facts at each time; {steps} steps measured",
     "gradients": "{facts:,} facts at each time, k = {history}, d = {dim}, {layers} layers, {nodes} nodes of irdm",
     "serve": "{data}, {facts:,} facts, {model} ({size}), {clients} clients, {new} facts posted every second",
 }
 PLOTS: dict[str, Callable[[Path, Sequence[Result]], None]] = {
     "step": plot_step,
     "growth": plot_growth,
+    "grown": plot_grown,
     "gradients": plot_gradients,
 }
 

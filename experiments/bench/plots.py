@@ -72,6 +72,38 @@ def plot_growth(path: Path, results: Sequence[Result]) -> None:
     _write(figure, path)
 
 
+def plot_grown(path: Path, results: Sequence[Result]) -> None:
+    """An epoch, and an evaluation of a hundred thousand questions, over facts and over entities, with their slopes."""
+    result = results[0]
+    figure = Figure(figsize=(7.2, 3.6), dpi=150, layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    most = [row for row in result["rows"] if row["axis"] == "both"]
+    lines = (("epoch", "epoch_seconds", 1.0), ("evaluation of 100,000 questions", "question_seconds", 1e5))
+    for axes, name in zip(panels, ("facts", "entities"), strict=True):
+        rows = [row for row in result["rows"] if row["axis"] == name]
+        for (label, key, factor), colour in zip(lines, COLOURS, strict=False):
+            slope = result["figures"].get(f"{name}_{key.removesuffix('_seconds')}_slope")
+            x = [row[name] for row in rows]
+            axes.plot(x, [factor * row[key] for row in rows], "o-", ms=4, color=colour, label=label)
+            axes.plot([row[name] for row in most], [factor * row[key] for row in most], "*", ms=9, color=colour)
+            if slope is not None:
+                axes.annotate(
+                    f"slope {slope:.2f}",
+                    (x[-1], factor * rows[-1][key]),
+                    (-8, -14),
+                    ha="right",
+                    color=colour,
+                    textcoords="offset points",
+                    fontsize="small",
+                )
+        _logarithmic(axes, name, "seconds" if name == "facts" else "")
+        _tick_at(axes, [row[name] for row in rows] or [row[name] for row in most])
+    handles, labels = panels[0].get_legend_handles_labels()
+    handles += panels[0].plot([], [], "*", ms=9, color="grey")
+    figure.legend(handles, [*labels, "most of both"], frameon=False, ncols=3, loc="outside lower center")
+    _write(figure, path)
+
+
 def plot_gradients(path: Path, results: Sequence[Result]) -> None:
     """Time, peak memory and error over the steps in an interval, a line for each method."""
     result = results[0]

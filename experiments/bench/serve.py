@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -75,8 +76,8 @@ def measure(
             loaded = _resident(process)
             load_.post_until(posts)
             memory = {"start_bytes": start, "loaded_bytes": loaded, "posted_bytes": _resident(process)}
-    for part, times in load_.seconds.items():
-        if not times:
+    for part, seconds_of in load_.seconds.items():
+        if not seconds_of:
             raise DataError(f"bench serve: no {part} was measured in {seconds} seconds. Measure for longer.")
     times = {part: _summary(load_.seconds[part]) for part in PARTS}
     rows = [{"what": text} | times[part] | {"resident_bytes": None} for part, text in PARTS.items()]
@@ -159,7 +160,7 @@ class Load:
     def run(self, clients: int, seconds: float, warm: float) -> None:
         """All clients at once, and one who posts every second."""
         logger.info(f"{clients} clients for {warm + seconds} s")
-        jobs: list[Callable[[], None]] = [lambda seed=seed: self._ask(seed) for seed in range(clients)]
+        jobs: list[Callable[[], None]] = [partial(self._ask, seed) for seed in range(clients)]
         threads = [Thread(target=self._guarded, args=(job,), daemon=True) for job in [*jobs, self._post_every_second]]
         for thread in threads:
             thread.start()

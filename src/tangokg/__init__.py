@@ -10,10 +10,10 @@
 Reading:     read_events, Quadruples, Dataset
 Training:    fit, load, Forecaster; tune searches settings
 Measuring:   Forecaster.evaluate, Metrics; compare sets models side by side
-Figures:     plot draws metrics, horizons, comparisons, calibrations, training and searches; write_report makes a page
+Figures:     plot draws what was measured, into a file or for a notebook; write_report makes a page
 Errors:      TangoError is the base of all; logging.getLogger("tangokg") receives epochs and warnings
 
-Forecast, Metrics, Calibration, Quadruples and Dataset have to_pandas() and show themselves in notebooks.
+All of these show themselves in notebooks; forecasts, metrics, calibrations, comparisons and facts have to_pandas().
 """
 
 from __future__ import annotations

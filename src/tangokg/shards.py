@@ -130,6 +130,10 @@ class Shard:
         meet(lambda: distributed.all_reduce(most, distributed.ReduceOp.MAX))
         return most
 
+    def least(self, number: int) -> int:
+        """The smallest number of all processes, which then do as many steps."""
+        return number if self.whole else -int(self.largest(torch.tensor(-number)))
+
     def take(self, table: Tensor, row: Tensor) -> Tensor:
         """``table[row]``, wherever the rows are; each process gets all of them."""
         if self.whole:

@@ -110,6 +110,9 @@ def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         runpy.run_path(str(ROOT / words[1]), run_name="__main__")
     elif words[0] == "make":
         assert re.search(rf"^{words[1]}:", text_of("Makefile"), re.MULTILINE), shlex.join(words)
+    elif words[0] == "jupyter":  # tests/docs/test_notebooks.py executes all of them
+        assert words[1] == "execute", shlex.join(words)
+        assert all((ROOT / path).exists() for path in words[2:]), shlex.join(words)
     else:
         assert words == ["source", ".venv/bin/activate"]
 
@@ -323,7 +326,7 @@ def test_every_model_has_a_row_of_its_own(name: str) -> None:
     assert class_of(name) in functions
 
 
-BASELINES = {e.model for e in experiments().values() if e.form == RUN and e.row not in COUNTERS}
+BASELINES = {e.model for e in experiments().values() if e.form == RUN and e.row and e.row not in COUNTERS}
 
 
 @pytest.mark.parametrize("name", [*sorted(BASELINES), "recurrency"])
@@ -350,6 +353,20 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         if anchor:
             headings = re.findall(r"^#+ (.*)$", prose(target.read_text(encoding="utf-8")), re.MULTILINE)
             assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}, link
+
+
+def test_every_page_is_listed_once() -> None:
+    """The lists are the navigation of the site."""
+    listed = re.findall(r"\]\(([\w-]+\.(?:md|rst))\)", text_of("docs/README.md"))
+    there = {path.name for path in (ROOT / "docs").iterdir() if path.suffix in (".md", ".rst")} - {"README.md"}
+    assert sorted(listed) == sorted(there)
+
+
+def test_every_module_with_a_formula_is_among_the_docstrings() -> None:
+    listed = re.findall(r"^\.\. automodule:: (\S+)$", text_of("docs/docstrings.rst"), re.MULTILINE)
+    formulas = [path for path in SOURCES if ".. math::" in path.read_text(encoding="utf-8")]
+    assert len(formulas) > 30
+    assert {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in formulas} <= {*listed}
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -7,18 +7,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from conftest import make_dataset
 from experiments.__main__ import main
-from experiments.bench import BENCHMARKS, evaluate, growth, observe, parameters, step, twin
+from experiments.bench import BENCHMARKS, evaluate, grown, growth, observe, parameters, regions, step, twin
 from experiments.bench.form import KEYS, Times, make_result, write
 from experiments.bench.material import draw_events
 from experiments.bench.page import COLUMNS, blocks_of_speed, read_results, write_plots
 from experiments.bench.step import PARTS
 from experiments.bench.targets import targets
 from tangokg.errors import TrainingError
+from tangokg.rank import examine
 from tangokg.snapshots.windows import windows_at
 
 SMALL = ("dim=4", "history=2")
@@ -30,6 +32,7 @@ TINY: dict[str, dict[str, Any]] = {
     "evaluate": {"settings": SMALL, "repeats": 1},
     "observe": {"model": "tango-distmult", "settings": SMALL, "repeats": 2},
     "serve": {"model": "tango-distmult", "settings": SMALL, "clients": 2, "seconds": 3, "warm": 1, "posts": 6},
+    "grown": {"settings": SMALL, "most_facts": 4000, "most_entities": 4000, "at_once": 40, "steps": 1, "questions": 30},
     "load": {},  # starts processes; its parts have tests of their own
 }
 
@@ -38,6 +41,8 @@ TINY: dict[str, dict[str, Any]] = {
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (step, twin, evaluate, observe):
         monkeypatch.setattr(module, "read_set", lambda _: make_dataset())
+    monkeypatch.setattr(grown, "alone", lambda _, **asked: (grown.point(**asked), 7))  # in this process
+    monkeypatch.setattr(regions, "SEEDS", 1)
     monkeypatch.setattr(growth, "AXES", {"entities": (40, 20_000), "history": (1, 3), "facts": (1, 2)})
 
 
@@ -97,6 +102,51 @@ def test_backward_reaches_the_rows_that_were_taken() -> None:
     (whole,) = torch.autograd.grad(states.touched.sum(), [case.model.entities])
     assert torch.equal(whole.index_select(0, states.block.entity), at_edge)
     assert int(whole.count_nonzero(dim=1).count_nonzero()) <= len(states.block.entity) < len(whole)
+
+
+def test_the_slope_of_a_power_is_its_exponent_and_equal_sizes_are_measured_once() -> None:
+    rows = [
+        {"axis": "facts", "facts": n, "epoch_seconds": n**1.5, "step_seconds": 2.0, "question_seconds": 1 / n}
+        for n in (10, 100, 1000)
+    ]
+    assert grown.slopes(rows) == pytest.approx(
+        {"facts_epoch_slope": 1.5, "facts_step_slope": 0.0, "facts_question_slope": -1.0}
+    )
+    rows = measured("grown")["rows"]
+    assert [row["axis"] for row in rows] == ["facts"] * 3 + ["entities"] * 3 + ["both"]
+    assert {**rows[1], "axis": "entities"} == rows[3]
+    assert all(row["epoch_seconds"] == row["step_seconds"] * row["steps"] for row in rows)
+    assert {row["dominates"] for row in rows} <= set(grown.PARTS)
+
+
+def test_a_rank_that_does_not_count_larger_scores_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = examine
+
+    def wrong(*asked: Any) -> Any:
+        metrics = right(*asked)
+        metrics.ranks["raw"].realistic.add_(5)
+        return metrics
+
+    monkeypatch.setattr(grown, "examine", wrong)
+    with pytest.raises(TrainingError, match="evaluation: rank"):
+        grown.measure(**TINY["grown"], only_most=True)
+
+
+@pytest.mark.parametrize(("entities", "facts"), [(1000, 5000), (5000, 30_000), (5000, 90_000)])
+def test_a_grown_world_has_the_facts_and_times_that_were_asked_for(
+    entities: int, facts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regions, "SEEDS", 4)
+    dataset = regions.grow_world(entities, facts, 100)
+    assert facts * 0.9 <= len(dataset.facts) <= facts
+    assert len(dataset.facts) / len(np.unique(dataset.facts.t)) == pytest.approx(100, rel=0.5)
+    assert dataset.vocab.num_entities == entities
+    assert int(max(dataset.facts.s.max(), dataset.facts.o.max())) < entities
+    assert dataset.train.t.max() < dataset.valid.t.min() <= dataset.valid.t.max() < dataset.test.t.min()
+    actors = min(regions.ACTORS, entities)
+    assert (dataset.facts.s // actors == dataset.facts.o // actors).all()
+    again = regions.grow_world(entities, facts, 100).facts
+    assert all(np.array_equal(getattr(dataset.facts, column), getattr(again, column)) for column in "srot")
 
 
 def test_drawn_events_are_the_same_up_to_the_ids() -> None:
@@ -170,7 +220,12 @@ def tiny_results() -> list[dict[str, Any]]:
     loaded = {"seconds": 20.0, "peak_bytes": 5e9}
     served = {"forecast_p95_seconds": 0.09, "post_p95_seconds": 0.11, "visible_p95_seconds": 0.3}
     asked = {"data": "ICEWS18", "facts": 7, "model": "tango", "size": "dim 200", "clients": 8, "new": 5}
+    sizes = [("facts", 100, 10), ("facts", 1000, 10), ("entities", 100, 10), ("entities", 100, 20), ("both", 9000, 90)]
+    names = ("axis", "facts", "entities", "epoch_seconds", "question_seconds", "dominates")
+    world = [dict(zip(names, (*place, place[1] / 7, place[2] * 1e-6, "scores"), strict=True)) for place in sizes]
+    of_world = {"model": "tango", "settings": ["dim=4"], "at_once": 300, "steps": 3}
     return [
+        result("grown", of_world, {"facts_epoch_slope": 1.0, "entities_epoch_slope": 0.0}, world),
         result("observe", about, observed, [{"what": "new facts taken in"} | seconds.to_dict()]),
         result("step", icews | size | training, {"epoch_seconds": 251.0, "ratio": 1.2, "step_seconds": 0.4}, parts),
         result("twin", icews | size, {"ratio": 7.0}, [twins]),
@@ -194,7 +249,7 @@ def test_tables_and_figures_are_made_from_results(tmp_path: Path) -> None:
     assert all(text.count("\n") > 1 for text in texts.values())
     drawn = write_plots(tmp_path / "figures", read_results(tmp_path))
     linked = {f"figures/{path.name}" for path in drawn}
-    assert linked == {"figures/step-cpu.png", "figures/growth-cpu.png", "figures/gradients-cpu.png"}
+    assert linked == {f"figures/{name}-cpu.png" for name in ("step", "growth", "grown", "gradients")}
     assert all(any(link in text for text in texts.values()) for link in linked)
     assert all(path.stat().st_size > 5000 for path in drawn)
 

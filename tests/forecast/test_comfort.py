@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 import logging
 import pydoc
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from html import escape
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -20,6 +23,7 @@ import tangokg as tk
 from conftest import dated, make_dataset, make_forecaster
 from tangokg.errors import TangoError
 from tangokg.quads import read_events
+from tangokg.quads.showing import Share, html_table
 from tangokg.rank import SINGLE_STEP
 from tangokg.train.display import Display
 from tangokg.train.notebook import NotebookDisplay, default_display, in_notebook
@@ -89,27 +93,88 @@ def test_without_pandas_the_message_says_how_to_get_it(monkeypatch: pytest.Monke
         make_dataset(1).to_pandas()
 
 
-def test_values_show_themselves_in_a_notebook_and_names_do_no_harm() -> None:
+def displays() -> dict[str, Callable[[], Any]]:
+    """What a notebook shows; wherever a name can stand there is one that tries to be markup."""
     forecaster = tk.fit(frame(), "recurrence", columns=COLUMNS, verbose=False)
-    shown: list[Any] = [forecaster.forecast("Bob", "visits"), forecaster.evaluate(), forecaster.facts]
-    shown.append(forecaster.dataset)
-    for value in shown:
-        html = value._repr_html_()
-        assert "<table>" in html
-        assert "<script>" not in html
-        assert "\x1b" not in html
-    assert "&lt;script&gt;" in shown[0]._repr_html_()
-    assert "\x1b" not in str(shown[0])
+    asked = partial(forecaster.forecast, "Bob", "visits")
+    named = replace(forecaster.dataset, name=EVIL)
+    return {
+        "forecast": asked,
+        "forecast of the subject": lambda: forecaster.forecast(None, "visits", EVIL),
+        "yes or no": partial(asked, EVIL, by="2024-02-05"),
+        "events": lambda: forecaster.forecast(top=3),
+        "reasons beside answers": partial(asked, why=True),
+        "reasons": lambda: asked(why=True).answers[0].reasons,
+        "metrics": forecaster.evaluate,
+        "not comparable": lambda: replace(forecaster.evaluate(), not_comparable=EVIL),
+        "facts": lambda: forecaster.facts,
+        "data": lambda: named,
+        "forecaster": lambda: tk.Forecaster(forecaster.model, named, forecaster.config),
+        "comparison": lambda: tk.compare(forecaster.dataset, {EVIL: forecaster, "again": forecaster}),
+        "calibration": lambda: forecaster.calibration()["pair"],
+        "calibrations": forecaster.calibration,
+    }
+
+
+WITHOUT_NAMES = ("metrics", "calibration", "calibrations")
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, str]:
+    return {name: make()._repr_html_() for name, make in displays().items()}
+
+
+@pytest.mark.parametrize("name", [*displays()])
+def test_values_show_themselves_in_a_notebook_and_names_do_no_harm(name: str, shown: dict[str, str]) -> None:
+    html = shown[name]
+    assert "<table>" in html
+    assert ("&lt;script&gt;" in html) == (name not in WITHOUT_NAMES)
+    assert "\x1b" not in html
+    assert set(re.findall(r"<(\w+)", html)) <= {"p", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"}
+
+
+def test_a_notebook_has_the_reasons_of_an_answer_below_it() -> None:
+    forecaster = make_forecaster("frequency")
+    asked, plain = forecaster.forecast("e1", "r1", why=2), forecaster.forecast("e1", "r1")
+    told = [answer.reasons for answer in asked.answers if answer.reasons is not None]
+    assert any(reasons.facts for reasons in told)
+    html = asked._repr_html_()
+    assert html.count("<details>") == len(told) == 2
+    assert all(escape(cell) in html for reasons in told for cells in reasons.rows() for cell in cells)
+    assert "<details>" not in plain._repr_html_()
+
+
+def test_a_bar_in_a_table_is_as_long_as_its_number_says() -> None:
+    html = html_table("", ["chance"], [[Share(0.25)], [Share(1.5)], [0.25]])
+    assert re.findall(r">([\d.%]+)</td>", html) == ["25.0%", "150.0%", "0.25"]
+    assert re.findall(r"transparent ([\d.]+)%", html) == ["25.0", "100.0"]
+
+
+def test_a_notebook_sees_what_a_comparison_says() -> None:
+    found = tk.compare(make_dataset(1), ["recurrence", "frequency"], verbose=False)
+    html = found._repr_html_()
+    assert found.test is not None
+    assert escape(found.sentence) in html
+    assert all(f"{value:+.2f}" in html for value in (found.test.difference, found.test.low, found.test.high))
+    assert all(f"{row.low:.2f} to {row.high:.2f}" in html for row in found.rows)
+
+
+def test_calibrations_are_a_dictionary_with_a_table() -> None:
+    said = make_forecaster("recurrence").calibration()
+    table = said.to_pandas().set_index("kind")
+    assert list(table.index) == list(said)
+    assert all(table.loc[kind, "brier"] == one.brier for kind, one in said.items())
+    assert all(f"{one.brier:.4f}" in said._repr_html_() for one in said.values())
 
 
 def test_a_notebook_shows_the_chance_of_any_fact() -> None:
     forecaster = make_forecaster("recurrence")
     asked, event = forecaster.forecast("e1", "r1", top=2), forecaster.forecast("e1", top=2)
     assert asked.happens is not None
-    assert asked._repr_html_().count(f"{asked.happens:.1%}") >= 2
+    assert f"{asked.condition} has a fact: {asked.happens:.1%}" in asked._repr_html_()
     assert asked.to_pandas()["happens"].tolist() == [asked.happens] * 2
     assert event.happens is None
-    assert "happens" not in event._repr_html_()
+    assert "has a fact" not in event._repr_html_()
     assert "happens" not in event.to_pandas()
 
 
@@ -225,6 +290,13 @@ def test_settings_are_searched_from_python(tmp_path: Path) -> None:
     assert found.config.settings.dim == 4
     assert set(found.to_pandas()["history"]) <= {1, 2}
     assert tk.plot(found, tmp_path / "study.png").exists()
+    trials, best = tk.plot(found).data
+    assert [*trials.y] == [trial.mrr for trial in found.trials]
+    assert max(trials.y) == best.y[-1] == found.best.mrr
+    assert all(
+        f"history={trial.values['history']}" in told
+        for trial, told in zip(found.trials, trials.customdata, strict=True)
+    )
     assert "validation MRR" in repr(found)
     assert tk.fit(dataset, found.config, epochs=1, verbose=False).config.settings == found.config.settings
 

@@ -76,6 +76,17 @@ def test_answers_stand_in_the_order_of_the_models_probabilities(name: str) -> No
 
 
 @EVERY
+def test_names_without_any_fact_can_be_asked_about(name: str) -> None:
+    dataset = make_dataset(1)
+    vocab = Vocabulary((*dataset.vocab.entities, f"e{N}", f"e{N + 1}"), dataset.vocab.relations)
+    forecaster = make_forecaster(name, dataset.with_vocab(vocab))
+    t = float(forecaster.facts.t.max()) + 1
+    check(forecaster.forecast(f"e{N}", "r1", at=t, top=N + 2), chances(forecaster, N, 1, t), "e")
+    for question in ((None, "r1", f"e{N}"), (f"e{N}", None, f"e{N + 1}"), (f"e{N}", "r1", f"e{N + 1}")):
+        assert all(0 <= answer.chance <= 1 for answer in forecaster.forecast(*question, at=t).answers)
+
+
+@EVERY
 def test_an_asked_subject_is_the_reciprocal_query(name: str) -> None:
     forecaster = make_forecaster(name)
     for t in times_of(forecaster.facts):

@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from conftest import all_queries, equal, facts_like, make_facts, make_timeline
+from tangokg.decode import states
 from tangokg.errors import ConfigError
+from tangokg.history import activity, subjects
 from tangokg.history.pairs import PairScorer
 from tangokg.history.partners import find_partners
 from tangokg.models.flagship import Flagship, FlagshipSettings
 from tangokg.models.sizes import Size
+from tangokg.snapshots import rows
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import windows_at
 
@@ -33,6 +37,30 @@ def test_branches_add_up_as_intensities() -> None:
             assert len(torch.unique(row * timeline.num_entities + o)) == len(row)
             total[row, o] += value.exp()
         assert equal(model.score(encoded, queries), total.log())
+
+
+def test_a_few_questions_are_answered_from_their_rows_as_from_the_whole_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    timeline = make_timeline(3)
+    model = Flagship(SMALL, timeline, torch.Generator().manual_seed(0)).double().eval()
+    for weight in model.parameters():  # those that begin as zeros would hide a difference
+        weight.data.normal_(0.0, 0.5, generator=torch.Generator().manual_seed(weight.numel()))
+    windows, queries = windows_at(timeline, torch.tensor([4, 7])), all_queries(2)
+    found, asked = [], []
+    for answer in (True, False):
+
+        def few(rows: Tensor, size: int, answer: bool = answer) -> bool:
+            asked.append(size)
+            return answer
+
+        for module in (states, subjects, activity):
+            monkeypatch.setattr(module, "few", few)
+        with torch.no_grad():
+            found.append(model.score(model.encode(timeline, windows), queries))
+    assert asked
+    assert equal(found[0], found[1])
+    assert rows.few(torch.arange(3), 4) is False, "training takes whole tables"
+    with torch.no_grad():
+        assert [rows.few(torch.arange(n), 4) for n in (3, 4)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,9 +20,10 @@ from tangokg.models import MODELS
 from tangokg.shards import LOST
 from tangokg.snapshots.windows import queries_at, windows_at
 from tangokg.train.devices import make_fabric
+from tangokg.train.dividing import divide
 from tangokg.train.loop import fit
 from tangokg.train.material import build_model
-from tangokg.train.processes import Group
+from tangokg.train.processes import Group, _meeting_place
 from tangokg.train.settings import TrainSettings
 
 PATIENCE = 600  # seconds, on a machine that may be busy
@@ -60,12 +63,30 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("case", [*SAME, *DIVIDED])
 def test_two_processes_give_the_weights_of_one(trained: Path, case: str) -> None:
     weights, progress = train_case(case)
-    for name, tensor in load_file(trained / f"{case}.safetensors").items():
-        torch.testing.assert_close(tensor, weights[name], rtol=1e-6, atol=1e-6, msg=name)
+    same_weights(load_file(trained / f"{case}.safetensors"), weights)
     log = json.loads((trained / f"{case}.json").read_text())
     for mine, theirs in zip(progress.log, log, strict=True):
         for name in ("loss", "valid_mrr"):
             assert theirs[name] == pytest.approx(mine[name], rel=1e-6), name
+
+
+def test_processes_end_early_at_the_epoch_at_which_one_does(trained: Path) -> None:
+    _, progress = train_case("patience")
+    assert progress.ended == "patience"
+    assert len(json.loads((trained / "patience.json").read_text())) == progress.epoch < 20
+
+
+def test_a_request_to_one_process_stops_all_and_the_run_resumes(trained: Path) -> None:
+    config = config_of("tango", epochs=4)
+    resumed, progress = fit(dataset_of("tango"), config, trained / "stopped", resume=True)
+    assert (progress.epoch, len(progress.log)) == (4, 4)
+    same_weights(resumed.state_dict(), train_case("tango", epochs=4)[0])
+
+
+def same_weights(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, expected[name], rtol=1e-6, atol=1e-6, msg=name)
 
 
 def test_most_models_are_among_them() -> None:
@@ -86,8 +107,7 @@ def test_a_process_that_is_killed_ends_the_others_with_a_message_and_the_run_res
     resumed, progress = fit(dataset_of(case), config, tmp_path / "checkpoint", resume=True)
     whole, _ = train_case(case, epochs=4)
     assert progress.epoch == 4
-    for name, tensor in resumed.state_dict().items():
-        torch.testing.assert_close(tensor, whole[name], rtol=1e-6, atol=1e-6, msg=name)
+    same_weights(resumed.state_dict(), whole)
 
 
 def test_every_model_with_tables_to_divide_is_tested_with_them() -> None:
@@ -95,15 +115,18 @@ def test_every_model_with_tables_to_divide_is_tested_with_them() -> None:
     assert divided == {name for name, _, _ in DIVIDED.values()}
 
 
-def test_what_cannot_be_divided_says_so() -> None:
-    for case, more, message in (
-        ("compgcn", {}, "the entities of compgcn cannot be divided"),
-        ("tango", {"precision": "16-mixed"}, "found precision 16-mixed"),
-    ):
-        with pytest.raises(TrainingError, match=f"shard_entities: {message}"):
-            fit(make_dataset(1), config_of(case, shard_entities=True, **more), group=Group(0, 2))
-    with pytest.raises(TrainingError, match="13 processes cannot divide 12 entities"):
-        fit(make_dataset(1), config_of("tango", shard_entities=True), group=Group(0, 13))
+@pytest.mark.parametrize(
+    ("case", "more", "size", "message"),
+    [
+        ("compgcn", {}, 2, "the entities of compgcn cannot be divided"),
+        ("tango", {"precision": "16-mixed"}, 2, "found precision 16-mixed"),
+        ("tango", {}, 13, "13 processes cannot divide 12 entities"),
+    ],
+)
+def test_what_cannot_be_divided_says_so(case: str, more: dict[str, Any], size: int, message: str) -> None:
+    config = config_of(case, shard_entities=True, **more)
+    with pytest.raises(TrainingError, match=f"shard_entities: {message}"):
+        divide(build_model(config, make_timeline()), Group(0, size), config)
 
 
 def test_a_model_that_cannot_be_divided_says_so() -> None:
@@ -134,3 +157,14 @@ def test_a_process_has_one_device_under_slurm_too(tmp_path: Path, monkeypatch: p
             monkeypatch.setenv(f"SLURM_{name}", value)
         fabric = make_fabric(TrainSettings(device="cpu"))
     assert (fabric.world_size, fabric.global_rank) == (1, 0)
+
+
+def test_tasks_of_a_step_of_slurm_meet_and_other_steps_do_not_disturb_them() -> None:
+    """Also with --ntasks, and in a step that has some of the job's nodes."""
+    job = {"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "gpu[01-04]"}
+    steps = [job | {"SLURM_STEP_ID": str(step), "SLURM_STEP_NODELIST": "gpu[03-04]"} for step in range(9)]
+    places = [_meeting_place(step) for step in steps]
+    assert {place["MASTER_ADDR"] for place in places} == {"gpu03"}
+    assert _meeting_place(job)["MASTER_ADDR"] == "gpu01"
+    assert len({place["MASTER_PORT"] for place in places}) == len(places)
+    assert all(1024 < int(place["MASTER_PORT"]) < 32_768 for place in places)

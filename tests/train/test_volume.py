@@ -41,6 +41,8 @@ def test_entities_divided_send_what_a_step_touches(monkeypatch: pytest.MonkeyPat
         model.settle(TIMELINE)
         divide(model, Group(shard.rank, shard.size), config)
         model(TIMELINE, windows, queries, torch.Generator()).backward()
+        assert model.entities.grad is not None
+        assert model.entities.grad.shape == (shard.rows.stop - shard.rows.start, dim)  # no process has the table
 
     rows = len(build_block(TIMELINE, windows, history).entity) + len(queries)
     assert together(2, N, step, monkeypatch)[1].sent == 2 * rows * dim + 3 * len(queries)

@@ -11,9 +11,10 @@ from conftest import make_dataset
 from tangokg.errors import RunError
 from tangokg.train import Progress
 from tangokg.train.locks import FileLock
+from tangokg.tune.outcomes import best_of
 from tangokg.tune.sampling import PRUNERS
 from tangokg.tune.space import make_plan
-from tangokg.tune.study import MOST_STARTS, Claim, Study, best_of, digest
+from tangokg.tune.study import MOST_STARTS, Claim, Study, digest
 
 DATA = make_dataset()
 GRID = make_plan(DATA, "paper-grid", "tango-tucker", ["dim=2", "layers=1", "scale=0.1", "dropout=0.1"])  # 9 points
@@ -102,19 +103,19 @@ def test_a_trial_whose_worker_is_gone_is_taken_up_and_given_up_in_the_end(tmp_pa
         assert first is not None
         assert (first.number, first.starts) == (0, 1)
     for starts in range(2, MOST_STARTS + 1):
-        first.lock.release()  # as when its process dies
+        first.hold.release()  # as when its process dies
         again = Study(path, SEARCH, DATA).claim(2)
         assert again is not None
         assert (again.number, again.starts, again.values) == (0, starts, first.values)
         first = again
-    first.lock.release()
+    first.hold.release()
     last = Study(path, SEARCH, DATA).claim(2)
     assert last is not None
     assert last.number == 1
     given_up = Study(path, SEARCH, DATA).outcomes()[0]
     assert given_up.state == "failed"
     assert "killed 3 times" in given_up.note
-    last.lock.release()
+    last.hold.release()
 
 
 @pytest.mark.parametrize("pruner", PRUNERS)

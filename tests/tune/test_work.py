@@ -29,9 +29,9 @@ from tangokg.train import Progress, TrainSettings, fit, load_config
 from tangokg.tune import figure
 from tangokg.tune.display import Display
 from tangokg.tune.figure import explained, marks, plot_study
+from tangokg.tune.outcomes import Outcome
 from tangokg.tune.sampling import PRUNERS, load_optuna
 from tangokg.tune.space import Choice, Range, make_plan
-from tangokg.tune.study import Outcome
 from tangokg.tune.work import Judge, Search, work, work_together
 
 TINY = ["dim=[2, 3]", "layers=1", "history=[1, 2]", "batch_windows=8", "device=cpu"]
@@ -300,7 +300,7 @@ def test_without_optuna_the_message_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert main(["tune", "world"]) == 2
-    assert "pip install 'optuna>=4,<5'" in capsys.readouterr().err
+    assert "pip install 'tangokg[tune]'" in capsys.readouterr().err
 
 
 def test_a_killed_worker_loses_nothing(worker: tuple[subprocess.Popen[str], Path], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tangokg.cli.data import tell_data
+from tangokg.cli.fitting import fit_shown
 from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
     AllowSeen,
@@ -24,7 +25,6 @@ from tangokg.cli.options import (
 )
 from tangokg.cli.output import Output
 from tangokg.cli.tables import FIGURES, figures, make_table
-from tangokg.cli.train import fit_shown
 
 if TYPE_CHECKING:
     from tangokg.forecast.comparing import Entry
@@ -128,12 +128,8 @@ def _show(output: Output, title: str, comparison: Comparison) -> None:
         rows.append(cells)
     columns = ("model", FIGURES[0], "95 % interval", *FIGURES[1:], "training (s)", "queries/s")
     output.show(make_table(title, columns, rows))
-    if test := comparison.test:
-        first, second = comparison.rows[:2]
-        output.show(
-            f"{first.name} less {second.name}: MRR {test.difference:+.2f}, 95 % interval {test.low:+.2f} to "
-            f"{test.high:+.2f}, p = {test.p:.4f} (sign-flip test over the queries)"
-        )
+    if comparison.test:
+        output.show(comparison.sentence)
 
 
 def _plot(output: Output, path: Path, title: str, comparison: Comparison) -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tangokg.cli.data import tell_data
+from tangokg.cli.fitting import fit_shown
 from tangokg.cli.forecast import answers_table
 from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import Json, Overwrite
 from tangokg.cli.output import Output
 from tangokg.cli.serving import check_extra, open_page
 from tangokg.cli.tables import make_table
-from tangokg.cli.train import fit_shown
 from tangokg.errors import ConfigError, RunError
 
 if TYPE_CHECKING:

@@ -68,7 +68,16 @@ def forecast(
     queries: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="A table of questions, or one of a database: subject, relation, object, time."
+            metavar="FILE",
+            help="A table of questions, or one of a database: subject, relation, object, time. A pattern in quotes, "
+            "such as 'q/*.parquet', is of several files.",
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Answer part I of N of the questions, and add I and N to the name of --out: for N processes at once.",
         ),
     ] = None,
     out: Annotated[
@@ -83,7 +92,8 @@ def forecast(
 ) -> None:
     """Name the likeliest completions of a fact, the chance of one fact, or the likeliest events."""
     output: Output = ctx.obj
-    _check(subject, at, by, queries, out)
+    _check(subject, at, by, queries, shard, out)
+    in_parts = queries is not None and _in_parts(queries, shard, out)
     place = parse_device(device)
     from tangokg.forecast import load
 
@@ -99,6 +109,15 @@ def forecast(
             _note_untrained(output, forecaster)
         if keep:
             _keep(output, run, forecaster, files)
+    if queries is not None and in_parts:
+        from tangokg.forecast.shards import forecast_files
+
+        asked: dict[str, Any] = {"at": at, "by": by, "top": top, "skip_bad": skip_bad, "why": why}
+        asked |= {"columns": columns[queries], "date_format": date_format, "shard": shard or "1/1"}
+        with output.progress("answering") as advance:
+            written = forecast_files(forecaster, queries, out or "", **asked, progress=advance)
+        output.say(f"The answers are in {written}.")
+        return
     if queries is not None:
         from tangokg.forecast.tables import open_questions
 
@@ -115,7 +134,9 @@ def forecast(
         _show(output, answer)
 
 
-def _check(subject: str | None, at: str | None, by: str | None, queries: str | None, out: str | None) -> None:
+def _check(
+    subject: str | None, at: str | None, by: str | None, queries: str | None, shard: str | None, out: str | None
+) -> None:
     """An error, before the run is loaded, if options do not go together."""
     if queries is not None and subject is not None:
         raise DataError(f"give a question ({subject!r} ...) or --queries {queries}, not both.")
@@ -123,10 +144,26 @@ def _check(subject: str | None, at: str | None, by: str | None, queries: str | N
         raise DataError(f"--at {at} asks for one step, --by {by} for all until then: give one of them.")
     if out is not None and queries is None:
         raise DataError("--out goes with --queries; a single answer is printed (--json for programs).")
+    if shard is not None and queries is None:
+        raise ConfigError("--shard is a part of the questions of --queries FILE.")
     if out is not None:
         from tangokg.forecast.writing import check_answers_place
 
         check_answers_place(out)
+
+
+def _in_parts(queries: str, shard: str | None, out: str | None) -> bool:
+    """Whether questions are answered some at a time, into a file; an error if something else stands against it."""
+    from tangokg.forecast.shards import is_pattern, parse_shard, question_files
+    from tangokg.quads.addresses import is_address
+
+    if shard is None and not is_pattern(queries):
+        return False
+    parse_shard(shard or "1/1")
+    question_files(queries)
+    if out is None or is_address(out):
+        raise ConfigError("--shard, and --queries with a pattern, need --out FILE: .csv, .tsv or .parquet.")
+    return True
 
 
 def _columns_of(observe: list[str], queries: str | None, given: dict[str, str]) -> dict[str, dict[str, str]]:
@@ -138,13 +175,21 @@ def _columns_of(observe: list[str], queries: str | None, given: dict[str, str]) 
 
     headings = {}
     for path in files:
-        with closing(open_table(path, given.values())) as opened:
+        first = path if path in observe else _first_file(path)
+        with closing(open_table(first, given.values())) as opened:
             headings[path] = opened.table.column_names
     known = {name for names in headings.values() for name in names}
     for name in given.values():
         if name not in known:
             raise UnknownName("column", name, known, "No file has it.")
     return {path: {role: name for role, name in given.items() if name in headings[path]} for path in files}
+
+
+def _first_file(queries: str) -> str:
+    """The one file of questions, or the first of several, which have the same headings."""
+    from tangokg.forecast.shards import is_pattern, question_files
+
+    return str(question_files(queries)[0]) if is_pattern(queries) else queries
 
 
 def _keeping(run: Path) -> AbstractContextManager[None]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tangokg.cli.data import tell_data
+from tangokg.cli.fitting import fit_shown
 from tangokg.cli.next_steps import next_command, worth_asking
 from tangokg.cli.options import (
     ABOUT_DATA,
@@ -33,10 +32,11 @@ from tangokg.cli.options import (
     Splitting,
     with_reading,
 )
-from tangokg.cli.output import Output, Stopped
+from tangokg.cli.output import Output
+from tangokg.cli.processes import first_speaks
 from tangokg.cli.tables import FIGURES, counted, figures, make_table
 from tangokg.config import parse_duration
-from tangokg.errors import ConfigError, DataError, RunError, TangoError
+from tangokg.errors import ConfigError, DataError, RunError
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
@@ -48,26 +48,6 @@ OF_MODEL = ("--model", "--set", "--epochs", "--seed")  # options that a comparis
 FILTERS = ("time-aware", "raw", "time-unaware")  # the first is shown without -v
 FEW_FACTS, FEW_ENTITIES = 2000, 500  # to train on; below either, smaller settings are faster and usually better
 SMALL = ("dim=32", "history=2", "epochs=10", "learning_rate=0.01")
-
-
-PAUSE = 3.0  # seconds
-
-
-def first_speaks(command: Callable[..., None]) -> Callable[..., None]:
-    """An error of a helping process waits: most likely the first process has it too, and this one is ended."""
-
-    @wraps(command)
-    def run(*words: Any, **options: Any) -> None:
-        try:
-            command(*words, **options)
-        except TangoError:
-            from tangokg.train.processes import place
-
-            if place()[0] > 0:
-                time.sleep(PAUSE)
-            raise
-
-    return run
 
 
 @with_reading
@@ -215,44 +195,6 @@ def _tell_start(output: Output, start: Path, dataset: Dataset) -> None:
         f"  taken over from {start}: {len(names):,} of {counted(new.num_entities, 'name')}, "
         f"{len(relations):,} of {counted(new.num_relations, 'relation')}"
     )
-
-
-def fit_shown(
-    output: Output, dataset: Dataset, config: RunConfig, *, out: Path | None, again: list[str], **options: Any
-) -> Forecaster:
-    """Train with a display; an interruption says how to go on: with the command ``again``."""
-    from tangokg.forecast import fit
-    from tangokg.train import Interrupted, resolve
-    from tangokg.train.display import Display
-    from tangokg.train.memory import keep_freed_memory
-
-    keep_freed_memory()
-    if options.get("resume") and out is not None and not out.exists():
-        output.say(f"There is no run in {out} yet: a new one begins.")
-    elif hasattr(config.settings, "dim") and not options.get("resume"):
-        output.say(_settings_line(resolve(config, dataset)))
-    try:
-        with Display(output.notes) as display:
-            return fit(dataset, config, out=out, reporter=display, **options)
-    except Interrupted as stop:
-        text = str(stop)
-        if out is not None and stop.forecaster is not None:
-            text += f" The run in {out} is usable as it is; stopped early, it has no figures yet."
-        if out is not None and (stop.forecaster is not None or stop.checkpoint is not None):
-            text += f" Go on with:\n  {shlex.join(again)}"
-        raise Stopped(text, stop.status) from stop
-
-
-def _settings_line(config: RunConfig) -> str:
-    """The settings that a rule chose, and the limits, in a line."""
-    from tangokg.train.stopping import duration
-
-    train, settings = config.train, config.settings
-    size = f"{train.batch_queries:,} questions" if train.batch_queries else counted(train.batch_windows, "window")
-    ruled = {name: getattr(settings, name) for name in getattr(settings, "ruled", ("dim",))}
-    own = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in ruled.items() if value)
-    limit = f"{train.epochs} epochs" + (f" or {duration(train.budget)}" if train.budget > 0 else "")
-    return f"Settings: steps of {size} at learning rate {train.learning_rate:g}{own}; at most {limit}."
 
 
 def _metrics(forecaster: Forecaster, out: Path) -> dict[str, Any]:

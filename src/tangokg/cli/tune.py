@@ -18,7 +18,7 @@ from tangokg.config import parse_duration
 from tangokg.errors import ConfigError, TrainingError, nearest, offer
 
 if TYPE_CHECKING:
-    from tangokg.tune.study import Outcome
+    from tangokg.tune.outcomes import Outcome
     from tangokg.tune.work import Search
 
 SHOWN = 10  # trials in the table, without -v
@@ -38,10 +38,18 @@ def tune(
         typer.Option(min=1, metavar="N", help="Trials of the whole study; by default 24, or the whole grid."),
     ] = None,
     study: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="FILE",
-            help="Where trials are kept; by default runs/<data>-<preset>.study. An existing study is resumed.",
+            help="Where trials are kept; by default runs/<data>-<preset>.study. An existing study is resumed. With "
+            "--storage a name, by default <data>-<preset>.",
+        ),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Share the study with workers on other machines: postgresql://user@host/database, or grpc://host:port.",
         ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that run trials side by side.")] = 1,
@@ -70,15 +78,16 @@ def tune(
     _check(pruner, out)
     output.check_figure(plot)
     from tangokg.train.memory import keep_freed_memory
-    from tangokg.tune.python import make_search
+    from tangokg.tune.python import choose_place, make_search
     from tangokg.tune.sampling import load_optuna
 
     load_optuna()
     keep_freed_memory()
     dataset = reading.read(data)
     assignments = [*(settings or []), *([f"device={parse_device(device)}"] if device else [])]
-    path = study or Path("runs") / f"{dataset.name}-{preset}.study"
-    search = make_search(dataset, preset, model, assignments, seed or 0, path, trials, pruner, deadline)
+    usual = Path("runs") / f"{dataset.name}-{preset}.study"
+    path, shared = choose_place(study, storage, dataset.name, preset, usual)
+    search = make_search(dataset, preset, model, assignments, seed or 0, path, trials, pruner, deadline, shared)
     tell_data(output, dataset)
     _tell_search(output, search)
     outcomes = _run(output, search, workers)
@@ -103,7 +112,7 @@ def _tell_search(output: Output, search: Search) -> None:
     size = f" of {plan.size:,} in its grid" if plan.size else ""
     output.say(f"{plan.preset}: {PRESETS[plan.preset].about}; {counted(search.trials, 'trial')}{size}.")
     output.say(f"  searched: {', '.join(plan.space)}")
-    output.say(f"  the study is {search.path}; further workers can join it with the same command")
+    output.say(f"  the study is {search.where}; further workers can join it with the same command")
 
 
 def _run(output: Output, search: Search, workers: int) -> list[Outcome]:
@@ -115,7 +124,7 @@ def _run(output: Output, search: Search, workers: int) -> list[Outcome]:
         return run_search(search, workers, output.notes)
     except Interrupted as stop:
         raise Stopped(
-            f"interrupted; the study is {search.path}, and unfinished trials have a checkpoint. Go on with:\n"
+            f"interrupted; the study is {search.where}, and unfinished trials have a checkpoint. Go on with:\n"
             f"  {shlex.join(['tango', *output.words])}",
             stop.status,
         ) from stop
@@ -124,15 +133,15 @@ def _run(output: Output, search: Search, workers: int) -> list[Outcome]:
 def _show(output: Output, search: Search, outcomes: list[Outcome], as_json: bool) -> None:
     """The best trials first."""
     from tangokg.tune.display import cell
-    from tangokg.tune.study import OVER, best_of
+    from tangokg.tune.outcomes import OVER, best_of
 
     best = best_of(outcomes)
     over = sum(outcome.state in OVER for outcome in outcomes)
     if best is None and over == search.trials:
-        raise TrainingError(f"no trial of {search.path} completed an epoch; the last one: {outcomes[-1].note}")
+        raise TrainingError(f"no trial of {search.where} completed an epoch; the last one: {outcomes[-1].note}")
     if as_json:
         found = {"best": best.to_dict() if best else None, "trials": [outcome.to_dict() for outcome in outcomes]}
-        output.json({"study": str(search.path), "dataset": search.dataset.name, **search.plan.to_dict()} | found)
+        output.json({"study": search.where, "dataset": search.dataset.name, **search.plan.to_dict()} | found)
     else:
         ranked = sorted(outcomes, key=lambda o: (-1.0 if o.mrr is None else o.mrr, -o.number), reverse=True)
         shown = ranked if output.verbose else ranked[:SHOWN]

@@ -15,30 +15,27 @@ class TakeRows(torch.autograd.Function):
     """``table[rows]``, and ``table`` for every further use: their gradients meet in one (N, D) tensor.
 
     They are added in place into the gradient of that further use, which must therefore be a product such as
-    :meth:`States.scores`, whose gradient is a tensor of its own.
+    :meth:`States.scores`, whose gradient is a tensor of its own. Where processes divide the rows of a table, each gets
+    those that it asks for.
     """
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(rows)
+    def forward(ctx: Any, table: Tensor, rows: Tensor, shard: Shard = WHOLE) -> tuple[Tensor, Tensor]:
+        if shard.whole:
+            here, taken = None, table.index_select(0, rows)
+        else:
+            here, rows = shard.place(rows)
+            taken = shard.total(table.index_select(0, rows) * here[:, None])
+        ctx.save_for_backward(rows, here)
         ctx.shape = table.shape
-        return table.index_select(0, rows), table.view_as(table)
+        return taken, table.view_as(table)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_rows: Tensor | None, of_table: Tensor | None) -> tuple[Tensor | None, None]:
-        (rows,) = ctx.saved_tensors
+    def backward(ctx: Any, of_rows: Tensor | None, of_table: Tensor | None) -> tuple[Tensor | None, None, None]:
+        rows, here = ctx.saved_tensors
         if of_rows is None:
-            return of_table, None
+            return of_table, None, None
+        of_rows = of_rows if here is None else of_rows * here[:, None]
         total = of_rows.new_zeros(ctx.shape) if of_table is None else of_table
-        return total.index_add_(0, rows, of_rows), None
-
-
-def take_rows(table: Tensor, rows: Tensor, shard: Shard = WHOLE) -> tuple[Tensor, Tensor]:
-    """:class:`TakeRows`, where processes divide the rows of the table too."""
-    if shard.whole:
-        taken, further = TakeRows.apply(table, rows)  # type: ignore[no-untyped-call]
-        return taken, further
-    here, place = shard.place(rows)
-    taken, further = TakeRows.apply(table, place)  # type: ignore[no-untyped-call]
-    return shard.total(taken * here[:, None]), further
+        return total.index_add_(0, rows, of_rows), None, None

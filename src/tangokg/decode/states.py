@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding, pad
 
 from tangokg.decode.parts import cut, sum_of_parts
-from tangokg.decode.rows import take_rows
+from tangokg.decode.rows import TakeRows
 from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.blocks import Block
 from tangokg.snapshots.rows import few
@@ -46,7 +46,7 @@ class States:
 
     def take(self, window: Tensor, entity: Tensor) -> tuple[Tensor, States]:
         """States (B, D) of some entities, and the states to go on with (see :class:`TakeRows`)."""
-        rows, base = take_rows(self.base, entity, self.shard)
+        rows, base = TakeRows.apply(self.base, entity, self.shard)  # type: ignore[no-untyped-call]
         rows = rows * self.factor.index_select(0, window)[:, None]  # (B, D)
         if len(self.touched):
             key = window * self.block.num_entities + entity
@@ -77,7 +77,9 @@ class States:
 
     def scores(self, query: Tensor, asked: Queries) -> Tensor:
         """Products (B, N) of each query vector (B, D) with all states of its window; windows ascend."""
-        query, own = self.shard.spread(query.to(self.base.dtype)), self._own()
+        query, own = query.to(self.base.dtype), self
+        if not self.shard.whole:
+            query, own = self.shard.spread(query), self._own()
         logits: Tensor = _Scores.apply(query, own.base, own.touched, own._layout(asked))  # type: ignore[no-untyped-call]
         return logits
 
@@ -86,8 +88,6 @@ class States:
 
         Products have one shape in all processes, so that entities with equal states have equal scores: ties stay ties.
         """
-        if self.shard.whole:
-            return self
         here, column = self.shard.place(self.block.entity)
         entity, window, n = column[here], self.block.window[here], len(self.base)
         ends = torch.arange(len(self.block) + 1, device=window.device)
@@ -101,17 +101,24 @@ class States:
 
         One (B, N) matrix is written, or one after the other for as many queries as ``room`` bytes hold.
         """
-        own, shard, columns = self._own(), self.shard, self.shard.most or len(self.base)
-        tensors = shard.spread(query.to(self.base.dtype)), own.base, own.touched
+        query, own, shard = query.to(self.base.dtype), self, self.shard
+        if not shard.whole:
+            query, own = shard.spread(query), self._own()
+        columns = shard.most or len(self.base)
+        parts = cut(torch.full((len(query),), MATRICES * columns * self.base.element_size()), room)
+        loss: Tensor
+        if len(parts) == 1:
+            used = query, own.base, own.touched, asked.answer
+            loss = _CrossEntropy.apply(*used, own._layout(asked), shard)  # type: ignore[no-untyped-call]
+            return loss
 
         def loss_of(part: slice, query: Tensor, base: Tensor, touched: Tensor) -> Tensor:
-            states, some = replace(own, base=base, touched=touched), asked.select(part)
+            some = asked.select(part)
             used = query[part], base, touched, some.answer
-            loss: Tensor = _CrossEntropy.apply(*used, states._layout(some), shard)  # type: ignore[no-untyped-call]
-            return loss * (len(some) / max(1, len(asked)))
+            mean: Tensor = _CrossEntropy.apply(*used, own._layout(some), shard)  # type: ignore[no-untyped-call]
+            return mean * (len(some) / len(asked))
 
-        costs = torch.full((len(query),), MATRICES * columns * self.base.element_size())
-        return sum_of_parts(loss_of, cut(costs, room), tensors, ())
+        return sum_of_parts(loss_of, parts, (query, own.base, own.touched), ())
 
     def _layout(self, asked: Queries) -> _Layout:
         """Whether to write out the states of a window, (N, D), or to replace columns of the scores.
@@ -264,9 +271,11 @@ class _CrossEntropy(torch.autograd.Function):
         logits = _logits(query, base, touched, layout)
         if shard.whole:
             torch.ops.aten._log_softmax.out(logits, 1, False, out=logits)
+            true = logits.gather(1, answer[:, None])
         else:
             logits.sub_(shard.logsumexp(logits)[:, None])
-        loss = -shard.at(logits, torch.arange(len(answer), device=answer.device), answer).mean()
+            true = shard.at(logits, torch.arange(len(answer), device=answer.device), answer)
+        loss = -true.mean()
         ctx.save_for_backward(query, base, touched, answer)
         ctx.layout, ctx.log_softmax, ctx.shard = layout, logits, shard
         return loss

@@ -12,7 +12,7 @@ from tangokg.forecast.questions import UNKNOWN, Question
 from tangokg.forecast.reasons import Reasons
 from tangokg.history.evidence import seen_before
 from tangokg.history.index import HistoryIndex
-from tangokg.quads.showing import html_table, to_frame
+from tangokg.quads.showing import Share, html_folded, html_table, html_text, to_frame
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,12 @@ class Forecast:
         return frame
 
     def _repr_html_(self) -> str:
-        rows = self._rows()
-        title = f"({self.subject}, {self.relation}, {self.object}) {'by' if self.by else 'at'} {self.at}"
-        return html_table(title, list(rows[0]) if rows else [], [list(map(_cell, row.values())) for row in rows])
+        rows = [[one.name, Share(one.chance), Share(one.share), evidence(one)] for one in self.answers]
+        whole = html_table(self.title, (self.asked, "chance", "share", "before"), rows, last=True)
+        if self.happens is not None:
+            whole += f"<p>{html_text(self.condition)} has a fact: {self.happens:.1%}</p>"
+        told = (one.reasons for one in self.answers if one.reasons is not None)
+        return whole + "".join(html_folded(reasons.title, reasons._repr_html_()) for reasons in told)
 
     def _rows(self) -> list[dict[str, Any]]:
         """A row for each answer, with the chance that there is any where it is known; reasons are another table."""
@@ -101,10 +104,6 @@ class Forecast:
         """What has a fact with the chance ``happens``."""
         o = UNKNOWN if self.asked in ("fact", "object") else self.object
         return f"({self.subject}, {self.relation}, {o})"
-
-
-def _cell(value: object) -> str:
-    return f"{value:.1%}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def evidence(answer: Answer) -> str:

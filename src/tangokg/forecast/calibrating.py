@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,17 +13,40 @@ from tangokg.history.given import fact_numbers
 from tangokg.history.hazard_queries import HazardQueries, ask_steps
 from tangokg.history.series import pasts_of, tell
 from tangokg.models import Model
+from tangokg.quads.showing import html_table, to_frame
 from tangokg.rank.calibration import Calibration
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import windows_at
 
 MOST = 50_000  # pairs, drawn evenly from all where there are more
+ERROR = "calibration_error"
 KINDS = {
     "pair": "chance of a pair: that (s, r) has a fact",
     "fact": f"chance of a fact: (s, r, o), the {CANDIDATES} best objects of each pair",
     "share": "share: of an object, where (s, r) has a fact",
     "raw": "raw: the same before it is calibrated, as the model itself says",
 }
+
+
+class Calibrations(dict[str, Calibration]):
+    """Each kind of probability beside what happened; a notebook shows them as a table."""
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a row for each kind."""
+        return to_frame(self._rows())
+
+    def _repr_html_(self) -> str:
+        shown = {"answers": ",", "happened": ".1%", "brier": ".4f", "base_brier": ".4f", "skill": ".1%"}
+        rows = [
+            [row["kind"], *(format(row[name], form) for name, form in shown.items()), f"{100 * row[ERROR]:.1f}"]
+            for row in self._rows()
+        ]
+        headings = ("kind", "answers", "happened", "Brier", "base rate's", "skill", "error (points)")
+        return html_table("Probabilities beside what happened", headings, rows)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        figures = {kind: one.to_dict() for kind, one in self.items()}
+        return [{"kind": kind} | {k: v for k, v in one.items() if k != "bins"} for kind, one in figures.items()]
 
 
 def ask_recent(
@@ -36,7 +61,7 @@ def ask_recent(
 
 def calibrate(
     model: Model, chances: Chances, on_device: Timeline, timeline: Timeline, asked: HazardQueries
-) -> dict[str, Calibration]:
+) -> Calibrations:
     """By name, see :data:`KINDS`; beside each the base rate: how often it was so in what is known."""
     pasts = pasts_of(timeline, chances.hazard.gap)
     of = candidates(model, on_device, timeline, chances.hazard, asked)
@@ -48,12 +73,13 @@ def calibrate(
     active = tell(pasts.pair, of.pair, of.known, t, ()).count
     first = slice(None, None, max(width, 1))
     inside, usual = happened.repeat_interleave(width) > 0, seen / active.clamp(min=1)
-    return {
+    kinds = {
         "pair": _make(of.happens[first], happened, active[first] / of.known[first]),
         "fact": _make(of.happens * share, true, seen / of.known),
         "share": _make(share[inside], true[inside], usual[inside]),
         "raw": _make(of.share[inside], true[inside], usual[inside]),
     }
+    return Calibrations(kinds)
 
 
 def _make(p: Tensor, happened: Tensor, base: Tensor) -> Calibration:

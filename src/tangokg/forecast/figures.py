@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,49 +14,69 @@ from tangokg.rank import Metrics
 from tangokg.rank.calibration import Calibration
 from tangokg.report import check_figure, plot_by_time, plot_horizons, plot_reliability, plot_training
 from tangokg.report.compare import Comparison, plot_comparison
+from tangokg.report.interactive import (
+    interactive_by_time,
+    interactive_comparison,
+    interactive_horizons,
+    interactive_reliability,
+    interactive_training,
+)
+
+Figure = tuple[Callable[..., None], Callable[..., Any], tuple[Any, ...]]  # for a file, for a notebook, of what
 
 
 @checked
 def plot(
     what: Any,
-    path: str | Path,
+    path: str | Path | None = None,
     *,
     filter_name: str = "time-aware",
     title: str = "",
     clock: Clock | None = None,
-) -> Path:
-    """Draw what was measured into a .png, .svg or .pdf, and return its path.
+) -> Any:
+    """Draw what was measured into a .png, .svg or .pdf, and return its path; without one, for a notebook.
 
     A :class:`Metrics` is drawn by time (dates with the ``clock`` of its facts), a dictionary {horizon: Metrics} by
     horizon, the result of :func:`tangokg.compare` as accuracy against training time, a :class:`Forecaster` as loss and
     validation MRR of each epoch, the result of :func:`tangokg.tune` as its trials, and a calibration, or the result of
     :meth:`Forecaster.calibration`, as what was said against what happened.
+
+    Without a ``path`` the result is a figure of plotly, which shows itself, with its values under the pointer.
     """
+    if path is None:
+        _, show, parts = _figure_of(what, filter_name, title, clock or Clock("step"))
+        return show(*parts)
     place = Path(path)
     check_figure(place)
-    clock = clock or Clock("step")
+    draw, _, parts = _figure_of(what, filter_name, title, clock or Clock("step"))
+    draw(place, *parts)
+    return place
+
+
+def _figure_of(what: Any, filter_name: str, title: str, clock: Clock) -> Figure:
     if isinstance(what, Metrics):
-        plot_by_time(place, what.by_time(filter_name), clock, title or filter_name)
-    elif isinstance(what, Comparison):
-        plot_comparison(place, what.rows, title or "test part, time-aware")
-    elif isinstance(what, Forecaster):
+        return plot_by_time, interactive_by_time, (what.by_time(filter_name), clock, title or filter_name)
+    if isinstance(what, Comparison):
+        return plot_comparison, interactive_comparison, (what.rows, title or "test part, time-aware")
+    if isinstance(what, Forecaster):
         if not what.progress.log:
             raise DataError("there are no epochs to draw: a loaded run has them in its log.csv (tango train --plot).")
-        plot_training(place, what.progress.log, title or f"{what.config.model} on {what.dataset.name}")
-    elif isinstance(what, Calibration):
-        plot_reliability(place, {title or "chance": what.bins()}, title)
-    elif _has(what, Calibration):
-        plot_reliability(place, {KINDS.get(kind, str(kind)): one.bins() for kind, one in what.items()}, title)
-    elif _has(what, Metrics):
-        plot_horizons(place, {dt: m[filter_name] for dt, m in what.items()}, clock.unit, title or filter_name, {})
-    elif hasattr(what, "draw"):
-        what.draw(place, title)
-    else:
-        raise ConfigError(
-            f"plot(): {type(what).__name__} cannot be drawn: expected Metrics, a dictionary of horizons to Metrics, "
-            "a comparison, a calibration, a forecaster or the result of tune()."
-        )
-    return place
+        title = title or f"{what.config.model} on {what.dataset.name}"
+        return plot_training, interactive_training, (what.progress.log, title)
+    if isinstance(what, Calibration):
+        return plot_reliability, interactive_reliability, ({title or "chance": what.bins()}, title)
+    if _has(what, Calibration):
+        kinds = {KINDS.get(kind, str(kind)): one.bins() for kind, one in what.items()}
+        return plot_reliability, interactive_reliability, (kinds, title)
+    if _has(what, Metrics):
+        groups = {dt: m[filter_name] for dt, m in what.items()}
+        return plot_horizons, interactive_horizons, (groups, clock.unit, title or filter_name)
+    if hasattr(what, "draw"):
+        return what.draw, what.figure, (title,)
+    raise ConfigError(
+        f"plot(): {type(what).__name__} cannot be drawn: expected Metrics, a dictionary of horizons to Metrics, "
+        "a comparison, a calibration, a forecaster or the result of tune()."
+    )
 
 
 def _has(what: Any, kind: type) -> bool:

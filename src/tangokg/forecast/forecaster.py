@@ -16,7 +16,7 @@ from torch import Tensor
 from tangokg.errors import DataError, RunError, check_least, check_options, check_types, checked
 from tangokg.forecast.answering import Answering
 from tangokg.forecast.answers import Forecast
-from tangokg.forecast.calibrating import ask_recent, calibrate
+from tangokg.forecast.calibrating import Calibrations, ask_recent, calibrate
 from tangokg.forecast.chances import FILE, Chances, fit_chances, save_chances
 from tangokg.forecast.exporting import export_states
 from tangokg.forecast.horizon import measured_times, warn_far, warn_gaps, warn_trained
@@ -30,9 +30,9 @@ from tangokg.models import Model
 from tangokg.quads import read_events
 from tangokg.quads.adapt import adapt
 from tangokg.quads.addresses import is_address
+from tangokg.quads.showing import html_text
 from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate
 from tangokg.rank import SINGLE_STEP, Metrics, Protocol, evaluate, named, read_candidates
-from tangokg.rank.calibration import Calibration
 from tangokg.rank.protocols import restricted
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import queries_at
@@ -64,6 +64,9 @@ class Forecaster:
 
     def __repr__(self) -> str:
         return f"Forecaster({self.config.model!r} trained on {self.dataset!r})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>Forecaster: {html_text(self.config.model)}</p>{self.dataset._repr_html_()}"
 
     @property
     def dataset(self) -> Dataset:
@@ -250,7 +253,7 @@ class Forecaster:
         return replace(metrics, relations=new.vocab.relations, not_comparable=self.exposure.seen)
 
     @checked
-    def calibration(self, facts: Any = None, recent: float = RECENT, horizon: float = 0.0) -> dict[str, Calibration]:
+    def calibration(self, facts: Any = None, recent: float = RECENT, horizon: float = 0.0) -> Calibrations:
         """How far chances and shares can be trusted: what was said for the times of ``facts`` (default: the test part).
 
         Asked are all pairs (s, r) with a fact in the last ``recent`` usual gaps, whether they have one now or not. Of

@@ -56,9 +56,22 @@ def read_questions(
     All rows that cannot be asked, such as those with an unknown name, are reported together; ``skip_bad`` omits them.
     """
     opened = open_questions(source)
-    table = opened.table
-    if not len(table):
+    if not len(opened.table):
         raise DataError(f"{opened.place}: the table holds column names but no questions; expected at least one row.")
+    questions, wrong = sort_questions(opened, facts, at, by)
+    if wrong:
+        reports = [f"{opened.locate(row)}: {reason}" for row, reason in islice(wrong.items(), SHOWN)]
+        if not skip_bad or not questions:
+            raise refusal(reports, len(wrong), len(opened.table), rows="questions")
+        omission(reports, len(wrong), len(opened.table), "questions")
+    return questions
+
+
+def sort_questions(
+    opened: Source, facts: Dated, at: When = None, by: When = None
+) -> tuple[dict[int, Question], dict[int, str]]:
+    """Row -> question, and row -> what is wrong with it."""
+    table = opened.table
     try:
         columns = [table.column(c).to_pylist() if c in table.column_names else [None] * len(table) for c in COLUMNS]
     except (OverflowError, ValueError) as error:
@@ -82,19 +95,15 @@ def read_questions(
             questions[row] = make_question(facts, s, r, o, time)
         except DataError as error:
             wrong[row] = str(error)
-    if wrong:
-        reports = [f"{opened.locate(row)}: {reason}" for row, reason in islice(wrong.items(), SHOWN)]
-        if not skip_bad or not questions:
-            raise refusal(reports, len(wrong), len(table), rows="questions")
-        omission(reports, len(wrong), len(table), "questions")
-    return questions
+    return questions, wrong
 
 
-def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = None) -> pa.Table:
+def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = None, reasons: bool = False) -> pa.Table:
     """One row for each answer: the question it belongs to, its place, its name and its chances.
 
     ``by`` says that the time ends a span, ``happens`` is the chance that the question has an answer at all.
-    ``numbers`` are those of the questions, where they are not 0, 1, 2 and so on.
+    ``numbers`` are those of the questions, where they are not 0, 1, 2 and so on. With ``reasons`` there is a column of
+    this name also where no answer has any.
     """
     rows = [
         {
@@ -119,5 +128,5 @@ def answers_table(forecasts: list[Forecast], numbers: Sequence[int] | None = Non
     kinds = {"query": pa.int64(), "rank": pa.int64(), "share": pa.float64(), "chance": pa.float64()}
     kinds |= {"seen": pa.int64(), "happens": pa.float64(), "by": pa.bool_()}
     names = ["query", "subject", "relation", "object", "time", "by", "rank", "answer", "share", "chance", "happens"]
-    names += ["seen", "last", *(["reasons"] if any("reasons" in row for row in rows) else [])]
+    names += ["seen", "last", *(["reasons"] if reasons or any("reasons" in row for row in rows) else [])]
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, kinds.get(name, pa.string())) for name in names]))

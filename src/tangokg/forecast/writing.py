@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -49,6 +54,39 @@ def write_answers(answers: pa.Table, place: str | Path) -> str:
         content = to_csv(answers, "\t" if path.suffix.casefold() == ".tsv" else ",")
     write_atomically(path, content)
     return str(path)
+
+
+@contextmanager
+def writing_answers(path: Path) -> Iterator[Callable[[pa.Table], None]]:
+    """A file that tables of answers are added to; it appears at the end, whole, and not at all after an error."""
+    check_answers_place(path)
+    beside = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file, ExitStack() as stack:
+            writer: Any = None
+
+            def add(answers: pa.Table) -> None:
+                nonlocal writer
+                if writer is None:
+                    writer = stack.enter_context(_writer(path, file, answers.schema))
+                writer.write_table(answers if path.suffix.casefold() == ".parquet" else without_formulas(answers))
+
+            yield add
+            stack.close()
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror or error}).") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _writer(path: Path, file: Any, schema: pa.Schema) -> Any:
+    if path.suffix.casefold() == ".parquet":
+        return pa.parquet.ParquetWriter(file, schema)
+    delimiter = "\t" if path.suffix.casefold() == ".tsv" else ","
+    return pa.csv.CSVWriter(file, schema, write_options=pa.csv.WriteOptions(delimiter=delimiter))
 
 
 def to_csv(answers: pa.Table, delimiter: str = ",") -> bytes:

@@ -31,6 +31,9 @@ def last_events_of(partners: Partners, size: int, gap: float) -> tuple[Tensor, T
     known = partners.windows.known.index_select(0, partners.window)
     end = torch.searchsorted(key, partners.s * len(timeline) + known)  # (U,)
     at = end[:, None] - 1 - torch.arange(size, device=end.device)  # (U, S)
+    if not len(order):  # a name that the vocabulary has and no fact
+        nothing = torch.zeros_like(at)
+        return nothing > 0, nothing, nothing, nothing.to(timeline.t.dtype)
     there = at >= torch.searchsorted(key, partners.s * len(timeline))[:, None]
     edge, j = order[at.clamp(min=0)], key[at.clamp(min=0)] % len(timeline)
     age = (partners.windows.t.index_select(0, partners.window)[:, None] - timeline.t[j]) / gap

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from tangokg.decode import States, check_settings, make_decoder, make_decoding
-from tangokg.decode.rows import take_rows
+from tangokg.decode.rows import TakeRows
 from tangokg.errors import ConfigError
 from tangokg.fields import Derivative
 from tangokg.fields.fast.captured import Captured, Captures
@@ -174,7 +174,7 @@ class Tango(Model):
             build = build_block if settings.transition_of == "start" else block_with_next_changes
             block = build(timeline, moving, settings.history, None if new is None else new.key)
         table = self._of_one_length(table) if settings.normalise else table
-        start, base = take_rows(table, block.entity, self.shard)  # (M, D), (N, D)
+        start, base = TakeRows.apply(table, block.entity, self.shard)  # type: ignore[no-untyped-call]  # (M, D), (N, D)
         if new is not None:
             state = self._of_one_length(new.state) if settings.normalise else new.state
             start = start.index_copy(0, torch.searchsorted(block.key, new.key), state)

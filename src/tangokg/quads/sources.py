@@ -85,7 +85,7 @@ def read_events(
     What reading found and decided stands in ``notes`` of the result. "world" is the built-in world.
 
     ``format`` (icews, polecat, gdelt, acled, ucdp, wikidata, tgb) reads files as they are published, packed or not: a
-    path, a pattern such as "data/*.zip", or a list. ``language`` takes the labels of Wikidata instead of its ids. The
+    path, a pattern such as ``data/*.zip``, or a list. ``language`` takes the labels of Wikidata instead of its ids. The
     address of a database ("postgresql://...", "sqlite:///...", "duckdb:///...") names a table or a query; a query may
     also be given as ``query``.
     """

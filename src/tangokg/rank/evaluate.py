@@ -158,6 +158,7 @@ def examine(
     """
     if cells is None:
         cells = max(fitting_cells(exam.t.device), SPARSE_CELLS if model.sparse else 0)
+        cells = model.shard.least(cells)
     size = min(max(WINDOWS[0], cells // CELLS), WINDOWS[1]) if windows_at_once is None else windows_at_once
     size = 1 if model.one_by_one else size
     rows = max(1, cells // exam.timeline.num_entities)

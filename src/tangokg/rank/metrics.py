@@ -55,8 +55,11 @@ class Metrics:
 
     def __repr__(self) -> str:
         lines = (f"{name:12s} {_line(summary.to_dict())}" for name in self.ranks if (summary := self[name]))
-        mark = f", not comparable: {self.not_comparable}" if self.not_comparable else ""
-        return "\n".join([f"Metrics of {self.queries:,} queries, in per cent{mark}", *lines])
+        return "\n".join([f"Metrics of {self.queries:,} queries, in per cent{self._mark}", *lines])
+
+    @property
+    def _mark(self) -> str:
+        return f", not comparable: {self.not_comparable}" if self.not_comparable else ""
 
     def __getitem__(self, filter_name: str) -> Summary:
         """Figures of all queries: ``metrics["time-aware"].mrr``."""
@@ -96,7 +99,8 @@ class Metrics:
 
     def _repr_html_(self) -> str:
         rows = [[f"{v:.2f}" if isinstance(v, float) else v for v in row.values()] for row in self._rows()]
-        return html_table("in per cent", list(self._rows()[0]), rows)
+        title = f"{self.queries:,} queries, in per cent{self._mark}"
+        return html_table(title, list(self._rows()[0]), rows)
 
     def _rows(self) -> list[dict[str, Any]]:
         return [{"filter": name, **self[name].to_dict(), "queries": self.queries} for name in self.ranks]

@@ -87,12 +87,12 @@ def inductive(seen: Tensor, base: Protocol = SINGLE_STEP) -> Protocol:
 
 
 def tgb(base: Protocol = SINGLE_STEP) -> Protocol:
-    """Single step, with the rank of the Temporal Graph Benchmark under the name "tgb" (docs/maths.md, row M65)."""
+    """Single step, with the rank of the Temporal Graph Benchmark under the name "tgb" (docs/maths.md, row M64)."""
     return replace(single_step(base), report=tgb_ranks)
 
 
 def tgb_ranks(ranks: Mapping[str, Ranks], itself: Tensor | None) -> Mapping[str, Ranks]:
-    r"""The ranks under each filter, and first that of TGB among the negatives :math:`C` (docs/maths.md, row M65).
+    r"""The ranks under each filter, and first that of TGB among the negatives :math:`C` (docs/maths.md, row M64).
 
     .. math:: \mathrm{rank} = 1 + \tfrac12 (|\{n \in C : x_n > x_a\}| + |\{n \in C : x_n \ge x_a\}|)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tangokg.quads.showing import html_table, to_frame
+from tangokg.quads.showing import html_table, html_text, to_frame
 from tangokg.rank.metrics import Metrics, Summary
 from tangokg.rank.significance import FLIPS, RESAMPLES, Paired, interval, paired, resampled_means
 from tangokg.report.figures import COLOURS, write_figure
@@ -68,13 +68,26 @@ class Comparison:
         frame.attrs = found
         return frame
 
+    @property
+    def sentence(self) -> str:
+        """The test of the first two in words; empty where there is none."""
+        if self.test is None:
+            return ""
+        between = f"95 % interval {self.test.low:+.2f} to {self.test.high:+.2f}"
+        names = f"{self.rows[0].name} less {self.rows[1].name}"
+        difference = f"MRR {self.test.difference:+.2f}, {between}"
+        return f"{names}: {difference}, p = {self.test.p:.4f} (sign-flip test over the queries)"
+
     def _repr_html_(self) -> str:
-        rows = [
-            [row.name, *(f"{v:.2f}" for v in row.figures.to_dict().values()), f"{row.low:.2f} to {row.high:.2f}"]
-            for row in self.rows
-        ]
-        headings = ("model", *self.rows[0].figures.to_dict(), "95 % interval of the MRR")
-        return html_table(f"{FILTER}, in per cent", headings, rows)
+        rows = []
+        for row in self.rows:
+            mrr, *hits = (f"{value:.2f}" for value in row.figures.to_dict().values())
+            trained = "" if row.train_seconds is None else f"{row.train_seconds:,.1f}"
+            rows.append([row.name, mrr, f"{row.low:.2f} to {row.high:.2f}", *hits, trained])
+        mrr, *hits = self.rows[0].figures.to_dict()
+        headings = ("model", mrr, "95 % interval", *hits, "training (s)")
+        title = f"{self.rows[0].figures.queries:,} queries, {FILTER}, in per cent"
+        return html_table(title, headings, rows) + (f"<p>{html_text(self.sentence)}</p>" if self.test else "")
 
 
 def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:

@@ -42,11 +42,15 @@ def plot_by_time(path: Path, groups: Mapping[float, Summary], clock: Clock, titl
 
 
 def plot_horizons(
-    path: Path, groups: Mapping[float, Summary], unit: str, title: str, beside: Mapping[str, Mapping[float, Summary]]
+    path: Path,
+    groups: Mapping[float, Summary],
+    unit: str,
+    title: str,
+    beside: Mapping[str, Mapping[float, Summary]] | None = None,
 ) -> None:
     """MRR and Hits@k of the same queries by horizon; the MRR of the models ``beside`` is dashed."""
     figure, axes = _start(title, f"how far ahead ({unit}s)", "per cent")
-    for name, others in beside.items():
+    for name, others in (beside or {}).items():
         values = [summary.mrr for summary in others.values()]
         axes.plot(list(others), values, label=f"MRR of {name}", color="grey", linestyle="--", clip_on=False)
     _draw_summaries(axes, groups)

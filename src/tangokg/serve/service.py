@@ -22,9 +22,11 @@ from tangokg.serve.posting import Posting
 from tangokg.serve.second import Second
 from tangokg.serve.settings import ServeSettings
 from tangokg.serve.state import State
+from tangokg.serve.trimming import trim
 from tangokg.serve.worker import Turn, Worker
 
 SLOW = 32  # requests for reasons, curves and events that may wait
+TRIMMED = 100  # posts after which memory that is free goes back to the system
 PATIENCE = 2.0  # seconds for what they are doing when the service stops
 T = TypeVar("T")
 
@@ -165,6 +167,8 @@ class Service:
         def take() -> dict[str, Any]:
             answer = self._posting.take(self.state.apart(), facts, key, self._know)
             self.gauges.lag.observe(time.monotonic() - arrived)
+            if answer["position"] % TRIMMED == 0:
+                self._posts.run(trim)
             return answer
 
         return self._posts.run(take)

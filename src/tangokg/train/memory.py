@@ -82,11 +82,11 @@ def check_memory(
     elif train.batch_queries:
         quarter = max(1, train.batch_queries // 4)
         fewer = f"fewer questions a step (--set batch_queries={quarter}, now {train.batch_queries}), "
-    parts = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in needed._asdict().items())
+    parts = ", ".join(f"{size / 2**30:.1f} for {name}" for name, size in needed._asdict().items())
     raise MemoryShort(
-        f"this run needs about {need / 2**30:.1f} GiB on {device} ({parts}), and {free / 2**30:.1f} GiB are free. "
-        f"Take {fewer}a smaller state (--set dim=100), or a coarser time unit, so that a snapshot holds "
-        f"fewer facts at once."
+        f"this run needs about {need / 2**30:.1f} GiB on {device}, and {free / 2**30:.1f} GiB are free. "
+        f"It needs {parts}. Take {fewer}a smaller state (--set dim=100), or a coarser time unit, so that a snapshot "
+        f"holds fewer facts at once."
     )
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -163,10 +163,7 @@ def joined() -> Iterator[Group]:
         yield ALONE
         return
     if "MASTER_ADDR" not in os.environ:
-        from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
-
-        slurm = SLURMEnvironment()
-        os.environ |= {"MASTER_ADDR": slurm.main_address, "MASTER_PORT": str(slurm.main_port)}
+        os.environ |= _meeting_place(os.environ) | dict(os.environ)
     if torch.cuda.is_available():
         torch.cuda.set_device(local % torch.cuda.device_count())
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
@@ -175,6 +172,15 @@ def joined() -> Iterator[Group]:
         yield Group(rank, size)
     finally:
         distributed.destroy_process_group()
+
+
+def _meeting_place(slurm: Mapping[str, str]) -> dict[str, str]:
+    """Where the tasks of a step of Slurm meet: on its first node, at a port that other steps do not take."""
+    from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+
+    nodes = slurm.get("SLURM_STEP_NODELIST") or slurm.get("SLURM_JOB_NODELIST", "127.0.0.1")
+    port = 15_000 + (int(slurm.get("SLURM_JOB_ID", 0)) + 101 * int(slurm.get("SLURM_STEP_ID", 0))) % 15_000
+    return {"MASTER_ADDR": SLURMEnvironment.resolve_root_node_address(nodes), "MASTER_PORT": str(port)}
 
 
 class SharedBatchNorm(_BatchNorm):

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from tangokg.tune.study import OVER, Outcome, best_of
+from tangokg.tune.outcomes import OVER, Outcome, best_of
 
 
 class Display(Progress):

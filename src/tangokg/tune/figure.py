@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tangokg.report.figures import COLOURS, write_figure
+from tangokg.report.interactive import Curve
+from tangokg.report.interactive import draw as draw_curves
+from tangokg.tune.outcomes import Outcome
 from tangokg.tune.space import Choice, Range, Space
-from tangokg.tune.study import Outcome
 
 COLUMNS = 3
 GROUPS = 3  # of a range, for its share
@@ -61,6 +64,16 @@ def plot_study(path: Path, outcomes: list[Outcome], space: Space, title: str) ->
         axes.tick_params(labelsize="x-small")
     figure.supxlabel("In brackets: the share of the spread that goes with the setting", fontsize="x-small")
     write_figure(figure, path)
+
+
+def interactive_study(outcomes: Sequence[Outcome], title: str) -> Any:
+    """The trials with an MRR in their order, for a notebook: what was tried stands under the pointer."""
+    shown = [outcome for outcome in outcomes if outcome.mrr is not None]
+    numbers, mrr = [outcome.number for outcome in shown], [outcome.mrr or 0.0 for outcome in shown]
+    told = [", ".join(f"{key}={value}" for key, value in one.values.items()) + f"; {one.state}" for one in shown]
+    best = [float(value) for value in np.maximum.accumulate(mrr)]
+    curves = [Curve("trial", numbers, mrr, told, "markers"), Curve("best so far", numbers, best)]
+    return draw_curves(curves, title, {"title": "trial"}, {"title": "validation MRR (per cent)"})
 
 
 def _positions(shown: list[Outcome], name: str, choice: Choice | Range, axes: Any) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Iterable
@@ -12,17 +13,18 @@ from typing import Any
 from rich.console import Console
 
 from tangokg.config import to_toml
-from tangokg.errors import TrainingError, check_least, checked
+from tangokg.errors import ConfigError, TrainingError, check_least, checked
 from tangokg.forecast.training import read_with
 from tangokg.quads.showing import html_table, to_frame
 from tangokg.quads.values import Dataset
 from tangokg.train import RunConfig
 from tangokg.train.checkpoint import write_atomically
 from tangokg.tune.display import Display, cell
-from tangokg.tune.figure import plot_study
+from tangokg.tune.figure import interactive_study, plot_study
+from tangokg.tune.outcomes import OVER, Outcome, best_of
 from tangokg.tune.sampling import load_optuna
 from tangokg.tune.space import PRESETS, Plan, make_plan
-from tangokg.tune.study import OVER, Outcome, best_of
+from tangokg.tune.storage import Shared, parse_storage
 from tangokg.tune.work import Search, work, work_together
 
 
@@ -56,6 +58,10 @@ class Tuned:
         """The trials in order and by setting; :func:`tangokg.plot` calls it."""
         plot_study(path, list(self.trials), self.plan.space, title or f"{self.plan.preset} on {self.name}")
 
+    def figure(self, title: str = "") -> Any:
+        """The same for a notebook, by plotly; :func:`tangokg.plot` calls it without a path."""
+        return interactive_study(self.trials, title or f"{self.plan.preset} on {self.name}")
+
     def _repr_html_(self) -> str:
         rows = self._rows()
         return html_table(repr(self), list(rows[0]), [[cell(value) for value in row.values()] for row in rows], left=2)
@@ -73,6 +79,7 @@ def tune(
     trials: int | None = None,
     budget: float | None = None,
     study: str | Path | None = None,
+    storage: str | None = None,
     workers: int = 1,
     pruner: str = "median",
     seed: int = 0,
@@ -83,7 +90,8 @@ def tune(
 
     ``settings`` are fixed, or choices where they are lists: ``dim=32, history=[2, 4]``; those of
     :func:`tangokg.read_events` (``unit``, ``columns``, ...) say how a table or folder is read. ``budget`` is in
-    seconds. With ``study`` the trials are kept in that file: one that is there goes on.
+    seconds. With ``study`` the trials are kept in that file: one that is there goes on. With ``storage``, such as
+    ``postgresql://user@host/database``, they are kept there under the name ``study``, for workers on many machines.
     """
     check_least("tune", 1, trials=trials, workers=workers)
     check_least("tune", 0, above=True, budget=budget)
@@ -93,13 +101,25 @@ def tune(
     texts = [_assignment(key, value) for key, value in settings.items()]
     deadline = None if budget is None else began + budget
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trials.study" if study is None else Path(study)
-        search = make_search(dataset, preset, model, texts, seed, path, trials, pruner, deadline)
+        path, shared = choose_place(study, storage, dataset.name, preset, Path(folder) / "trials.study")
+        search = make_search(dataset, preset, model, texts, seed, path, trials, pruner, deadline, shared)
         outcomes = run_search(search, workers, Console(stderr=True, quiet=not verbose))
     found = tuned(search, outcomes)
     if found is None:
         raise TrainingError("no trial completed an epoch: give more time, or smaller settings.")
     return found
+
+
+def choose_place(
+    study: str | Path | None, storage: str | None, data: str, preset: str, usual: Path
+) -> tuple[Path, Shared | None]:
+    """Where a study is: a file, or a name in a storage, whose checkpoints lie below ``runs``."""
+    if storage is None:
+        return Path(study or usual), None
+    name = str(study or re.sub(r"[^\w.-]+", "-", f"{data}-{preset}").lstrip(".-"))
+    if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+        raise ConfigError(f"--study {name!r}: with --storage expected a name of letters, digits, '-', '_' and '.'.")
+    return Path("runs") / name, Shared(name, parse_storage(storage))
 
 
 def make_search(
@@ -112,11 +132,12 @@ def make_search(
     trials: int | None = None,
     pruner: str = "median",
     deadline: float | None = None,
+    shared: Shared | None = None,
 ) -> Search:
     """A search that is checked and has its number of trials: by default that of the preset, or the whole grid."""
     plan = make_plan(dataset, preset, model, assignments, seed)
     most = min(trials or plan.size or PRESETS[preset].trials, plan.points or 10**9)
-    return Search(dataset, plan, path, most, pruner, deadline)
+    return Search(dataset, plan, path, most, pruner, deadline, shared)
 
 
 def run_search(search: Search, workers: int, console: Console) -> list[Outcome]:

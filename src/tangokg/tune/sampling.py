@@ -20,8 +20,8 @@ def load_optuna() -> Any:
         if error.name != "optuna":
             raise
         raise ConfigError(
-            "a search needs Optuna, which is not installed: pip install 'optuna>=4,<5', or in a clone "
-            "pip install -e '.[tune]'."
+            "a search needs Optuna, which is not installed: pip install 'tangokg[tune]', "
+            "or in a clone pip install -e '.[tune]'."
         ) from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tangokg.errors import RunError
 from tangokg.quads.values import Dataset
 from tangokg.train import Progress
 from tangokg.train.locks import FileLock
+from tangokg.tune.outcomes import Outcome, counted, outcome_of
 from tangokg.tune.sampling import PRUNERS, SAMPLERS, load_optuna
 from tangokg.tune.space import Choice, Plan, Range
 
@@ -25,33 +26,6 @@ NAME = "tango"  # of the one study in a file
 FIRST = b'{"op_code":'  # how a journal begins
 MOST_STARTS = 3  # a trial that was killed this often is given up
 DRAWS = 8  # attempts to draw a new point, before one is taken in a fixed order
-STATES = {"WAITING": "waiting", "RUNNING": "under way", "COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}
-OVER = ("done", "pruned", "failed")  # states of trials that have ended
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A trial as people see it."""
-
-    number: int
-    state: str  # a value of STATES
-    mrr: float | None  # the best validation MRR so far
-    values: Mapping[str, Any]
-    epochs: int
-    seconds: float | None
-    note: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "values": dict(self.values)}
-
-    def to_row(self, names: Iterable[str]) -> dict[str, Any]:
-        """A row of a table in which each of the settings ``names`` has a column."""
-        values = {name: self.values.get(name, "") for name in names}
-        return (
-            {"trial": self.number, "state": self.state}
-            | values
-            | {"mrr": self.mrr, "epochs": self.epochs, "seconds": self.seconds}
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +36,7 @@ class Claim:
     values: Mapping[str, Any]
     folder: Path
     trial: Any  # optuna.trial.Trial
-    lock: FileLock
+    hold: Any  # what ends with the process, or is released: a lock, a heartbeat
     starts: int
     known: frozenset[int]  # epochs that were reported before
 
@@ -79,7 +53,7 @@ class Claim:
     def let_go(self) -> None:
         """Leave the trial to the next worker; this does not count as a kill."""
         self.trial.set_user_attr("starts", self.starts - 1)
-        self.lock.release()
+        self.hold.release()
 
     def done(self, progress: Progress) -> None:
         """End the trial with its best MRR."""
@@ -105,12 +79,14 @@ class Claim:
             optuna.samplers.RandomSampler()
         )  # the one of a grid would stop optuna's own loop, which we do not use
         self.trial.study.tell(self.number, value, state=optuna.trial.TrialState[state])
-        self.lock.release()
+        self.hold.release()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Study:
     """The trials of a plan on a data set."""
+
+    pause = 0.5  # seconds between two looks at what others do
 
     def __init__(self, path: Path, plan: Plan, dataset: Dataset, pruner: str = "median") -> None:
         optuna = load_optuna()
@@ -135,24 +111,13 @@ class Study:
             raise _damaged(path, error) from None
 
     def _begin_or_compare(self, dataset: Dataset) -> None:
-        mine = {"schema": SCHEMA, "data": dataset.name, "facts": digest(dataset), **self.plan.to_dict()}
-        mine = json.loads(json.dumps(mine))
-        there = self._study.user_attrs.get("plan")
+        mine, there = described(self.plan, dataset), self._study.user_attrs.get("plan")
         if there is None:
             if self.plan.sampler != "grid":  # the usual settings come first, so that the result is never worse
                 self._study.enqueue_trial(self.plan.usual(dataset), skip_if_exists=True)
             self._study.set_user_attr("plan", mine)
-        elif there.get("facts") != mine["facts"]:
-            raise RunError(
-                f"{self.path} is a study of other facts ({there.get('data')} there, {dataset.name} here). "
-                f"Go on with the same data, or name another file with --study."
-            )
-        elif others := [key for key in {**there, **mine} if key != "data" and there.get(key) != mine.get(key)]:
-            told = "; ".join(f"{key}: {_short(there.get(key))} there, {_short(mine.get(key))} here" for key in others)
-            raise RunError(
-                f"{self.path} is a study of another search ({told}). Go on with the same settings, or name another "
-                f"file with --study."
-            )
+        else:
+            check_same(there, mine, self.path, "file")
 
     def claim(self, most: int) -> Claim | None:
         """The next trial: one whose worker has died, else a new one while there are fewer than ``most``."""
@@ -162,20 +127,24 @@ class Study:
             for frozen in trials:
                 if frozen.state.name == "RUNNING" and (taken := self._take(frozen.number)) is not None:
                     return taken
-            if len(_counted(trials)) >= min(most, self.plan.points or most):
+            if len(counted(trials)) >= min(most, self.plan.points or most):
                 return None
             return self._new(len(trials))
+
+    def is_over(self, most: int) -> bool:
+        """Whether there is nothing to wait for: other workers see to their trials, and to those of one that dies."""
+        return True
 
     def _new(self, number: int) -> Claim | None:
         """A trial with a new point: a sampler that learns may draw the same one twice."""
         for fresh in range(number, number + DRAWS):
             self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, fresh)
             taken = self._take(self._study.ask().number)
-            had = [t.number for t in _counted(self._trials()) if taken and t.params == taken.values]
+            had = [t.number for t in counted(self._trials()) if taken and t.params == taken.values]
             if taken is None or self.plan.points is None or had == [taken.number]:
                 return taken
             taken.repeats(had[0])
-        had = [t.params for t in _counted(self._trials())]
+        had = [t.params for t in counted(self._trials())]
         self._study.enqueue_trial(next(point for point in self.plan.shuffled() if point not in had))
         return self._take(self._study.ask().number)
 
@@ -189,7 +158,7 @@ class Study:
         trial_id = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
         self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, number)
         trial = optuna.trial.Trial(self._study, trial_id)
-        values = {name: _suggest(trial, name, choice) for name, choice in self.plan.space.items()}
+        values = {name: suggest(trial, name, choice) for name, choice in self.plan.space.items()}
         starts = trial.user_attrs.get("starts", 0) + 1
         known = frozenset(self._storage.get_trial(trial_id).intermediate_values)
         claim = Claim(number, values, lock.path.parent, trial, lock, starts, known)
@@ -211,34 +180,31 @@ class Study:
 
     def outcomes(self) -> list[Outcome]:
         """All trials that were begun, numbered in order; repeated draws are left out."""
-        return [_outcome(number, frozen) for number, frozen in enumerate(_counted(self._trials()))]
+        return [outcome_of(number, frozen) for number, frozen in enumerate(counted(self._trials()))]
 
 
-def _counted(trials: list[Any]) -> list[Any]:
-    """Those that were begun, without repeats of a point."""
-    return [frozen for frozen in trials if frozen.state.name != "WAITING" and "as" not in frozen.user_attrs]
+def described(plan: Plan, dataset: Dataset) -> dict[str, Any]:
+    """What a study keeps of its search and data, so that no worker adds trials of another search."""
+    plain = {"schema": SCHEMA, "data": dataset.name, "facts": digest(dataset), **plan.to_dict()}
+    return dict(json.loads(json.dumps(plain)))
 
 
-def _outcome(number: int, frozen: Any) -> Outcome:
-    reported = frozen.intermediate_values
-    return Outcome(
-        number,
-        STATES[frozen.state.name],
-        max([*reported.values(), *([frozen.value] if frozen.state.name == "COMPLETE" else [])], default=None),
-        frozen.params,
-        max(reported, default=0),
-        frozen.user_attrs.get("seconds"),
-        frozen.user_attrs.get("note", ""),
-    )
+def check_same(there: Mapping[str, Any], mine: Mapping[str, Any], where: object, what: str) -> None:
+    """An error if a study is of other facts, or of another search, than this worker's."""
+    if there.get("facts") != mine["facts"]:
+        raise RunError(
+            f"{where} is a study of other facts ({there.get('data')} there, {mine['data']} here). "
+            f"Go on with the same data, or name another {what} with --study."
+        )
+    if others := [key for key in {**there, **mine} if key != "data" and there.get(key) != mine.get(key)]:
+        told = "; ".join(f"{key}: {_short(there.get(key))} there, {_short(mine.get(key))} here" for key in others)
+        raise RunError(
+            f"{where} is a study of another search ({told}). Go on with the same settings, or name another "
+            f"{what} with --study."
+        )
 
 
-def best_of(outcomes: list[Outcome]) -> Outcome | None:
-    """The best trial so far by validation MRR, the first of equals."""
-    measured = [outcome for outcome in outcomes if outcome.mrr is not None and outcome.state != "failed"]
-    return max(measured, key=lambda outcome: (outcome.mrr, -outcome.number), default=None)
-
-
-def _suggest(trial: Any, name: str, choice: Choice | Range) -> Any:
+def suggest(trial: Any, name: str, choice: Choice | Range) -> Any:
     if isinstance(choice, Choice):
         return trial.suggest_categorical(name, choice.values)
     if choice.whole:

@@ -20,8 +20,11 @@ from tangokg.train import Interrupted, Progress, TrainSettings, choose_device, f
 from tangokg.train.memory import keep_freed_memory
 from tangokg.train.signals import watching
 from tangokg.train.stopping import STOPPED
+from tangokg.tune.outcomes import OVER, Outcome
+from tangokg.tune.shared import SharedStudy
 from tangokg.tune.space import Plan
-from tangokg.tune.study import OVER, Claim, Outcome, Study
+from tangokg.tune.storage import Shared, TrialLost
+from tangokg.tune.study import Claim, Study
 
 POLL_SECONDS = 0.5
 Hear = Callable[[list[Outcome]], None]  # receives all trials whenever one of them has changed
@@ -40,12 +43,20 @@ class Search:
 
     dataset: Dataset
     plan: Plan
-    path: Path  # of the study
+    path: Path  # of the study; of a shared one only the folder counts, for checkpoints
     trials: int  # in all
     pruner: str = "median"
     deadline: float | None = None  # in the seconds of time.time()
+    shared: Shared | None = None  # a study for workers on many machines
 
-    def open(self) -> Study:
+    @property
+    def where(self) -> str:
+        """The study, for people."""
+        return str(self.path if self.shared is None else self.shared)
+
+    def open(self) -> Study | SharedStudy:
+        if self.shared is not None:
+            return SharedStudy(self.shared, self.path.parent, self.plan, self.dataset, self.pruner)
         return Study(self.path, self.plan, self.dataset, self.pruner)
 
 
@@ -82,13 +93,21 @@ def work(search: Search, stop: Callable[[], bool] | None = None, hear: Hear = la
     def over() -> bool:
         return (search.deadline is not None and time.time() > search.deadline) or (stop is not None and stop())
 
-    while not over() and (claim := study.claim(search.trials)) is not None:
+    while not over():
+        claim = study.claim(search.trials)
         hear(study.outcomes())
+        if claim is None and study.is_over(search.trials):
+            break
+        if claim is None:  # others are at work: the trial of one that dies is taken up here
+            time.sleep(study.pause)
+            continue
         judge = Judge(claim, over, lambda: hear(study.outcomes()))
         try:
             _run(dataset, search.plan, claim, judge)
+        except TrialLost:
+            pass  # another worker goes on with it
         finally:
-            claim.lock.release()
+            claim.hold.release()
         hear(study.outcomes())
     return study.outcomes()
 
@@ -146,7 +165,7 @@ def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> 
     if errors and sum(outcome.state in OVER for outcome in outcomes) < search.trials:
         raise TrainingError(
             f"workers ended before their time: {' '.join(dict.fromkeys(errors))} "
-            f"The study is {search.path}, and goes on with the same command."
+            f"The study is {search.where}, and goes on with the same command."
         )
     return outcomes
 
