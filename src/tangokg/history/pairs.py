@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -13,7 +14,7 @@ from tangokg.history.head import Asked, Head, HistorySettings, Project, Scored, 
 from tangokg.history.lasting import NUM_LASTING, run_features
 from tangokg.history.occurrences import meetings_of, occurrences_of, past_of
 from tangokg.history.partners import Partners
-from tangokg.history.second import PairSettings, ScoredPairs, SecondLook, best_of, draw_table
+from tangokg.history.second import PairSettings, ScoredPairs, SecondLook, draw_table, screened
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, Counted, count, statistics, time_code
 from tangokg.masks import dropout
 
@@ -41,8 +42,8 @@ class PairScorer(Head):
     @classmethod
     def make(cls, settings: HistorySettings, dim: int, num_labels: int, generator: torch.Generator) -> PairScorer:
         half, rate = settings.width // 2, settings.pair_dropout
-        knows = settings.activity, bool(settings.runs)
-        sizes = PairSettings(settings.width, half, settings.stream, half, settings.compete, rate, *knows, settings.screen)
+        more = settings.activity, bool(settings.runs), settings.screen
+        sizes = PairSettings(settings.width, half, settings.stream, half, settings.compete, rate, *more)
         return cls(sizes, dim, num_labels, generator)
 
     def __init__(self, settings: PairSettings, dim: int, num_labels: int, generator: torch.Generator) -> None:
@@ -82,46 +83,53 @@ class PairScorer(Head):
             self.starts = table(3, NUM_STATISTICS, width, std=0.5 * NUM_STATISTICS**-0.5)  # E of starts
 
     def forward(self, asked: Asked) -> list[Scored]:
-        pairs, others = self.score(asked.partners, asked.project, asked.gap, asked.generator)
+        pairs = self.score(asked.partners, asked.project, asked.gap, asked.generator)
         asked.said["pairs"] = pairs
-        return [(pairs.query, pairs.o, pairs.value), *others]
+        return [(pairs.query, pairs.o, pairs.value), *pairs.others]
 
     def score(
         self, partners: Partners, project: Project, gap: float, generator: torch.Generator | None = None
-    ) -> tuple[ScoredPairs, list[Scored]]:
-        """Scores of the partners that y is computed for, and K of all others."""
+    ) -> ScoredPairs:
+        """Scores of all partners; where they are screened, those of all but the best are K without y."""
         queries, past = partners.queries, partners.past
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
         g, meetings = self.add_events(met, partners), statistics(met, past, partners.t)  # (Z, G), (Z, F)
+        of_query, of_pair = self.add_sides(partners, project, gap)  # (B, H), (Z, H)
+        of_pair = of_pair + meetings @ self.meeting + g @ self.pair
         query, z, begin = partners.pairs()  # (P,), (P,), (B,)
-        place, row, same = self.same_facts(partners, begin, gap)
+        same = self.same_facts(partners, begin, gap)
+        product = partners.look_up(self.asked, queries.r).index_select(0, query) * g.index_select(0, z)  # (P, G)
+        k = self.additive(partners, project, (query, z), product, meetings, same)
+        pairs = ScoredPairs(query, past.o.index_select(0, z), k, product, begin)
+        place, _, known = same
+        if self.settings.screen:
+            pairs, kept, at = screened(pairs, self.settings.screen)
+            z, there = z.index_select(0, kept), at.index_select(0, place) >= 0
+            place, known = at.index_select(0, place)[there], known[there]
+        x = of_query.index_select(0, pairs.query) + of_pair.index_select(0, z) + pairs.state @ self.product  # (P, H)
+        x = x.index_add(0, place, known @ self.same)
+        y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
+        pairs = replace(pairs, value=pairs.value + y @ self.out, state=y)
+        again: ScoredPairs = self.second(pairs, partners, gap, generator)
+        return again
+
+    def additive(
+        self,
+        partners: Partners,
+        project: Project,
+        pair: tuple[Tensor, Tensor],
+        product: Tensor,
+        meetings: Tensor,
+        facts: tuple[Tensor, Tensor, Tensor],
+    ) -> Tensor:
+        """(P,) what counts and events say of each pair (query, partner), faded, and the bias."""
+        (query, z), (place, row, same), queries = pair, facts, partners.queries
         s = project(torch.cat([self.habits, self.meeting_habits], dim=1), queries.window, queries.s)
         of_same = partners.look_up(self.weights, queries.r) + s[:, : same.shape[1]]  # (B, F)
         of_met = partners.look_up(self.meeting_weights, queries.r) + s[:, same.shape[1] :]
-        product = partners.look_up(self.asked, queries.r).index_select(0, query) * g.index_select(0, z)  # (P, G)
         k = product.sum(1) + (meetings.index_select(0, z) * of_met.index_select(0, query)).sum(1)  # (P,)
         k = k.index_add(0, place, (same * of_same.index_select(0, row)).sum(1))
-        value = k * self.fade(partners).index_select(0, query) + self.bias
-        of_query, of_pair = self.add_sides(partners, project, gap)  # (B, H), (Z, H)
-        of_pair = of_pair + meetings @ self.meeting + g @ self.pair
-        others: list[Scored] = []
-        o = past.o.index_select(0, z)
-        if self.settings.screen:
-            best, meant = best_of(value.detach(), query, begin, self.settings.screen)
-            kept = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0]).sort().values  # (Q,)
-            at = torch.full_like(query, -1).index_copy(0, kept, torch.arange(len(kept), device=kept.device))
-            left = (at < 0).nonzero()[:, 0]
-            others = [(query[left], o[left], value[left])]
-            query, z, o, value, product = (x.index_select(0, kept) for x in (query, z, o, value, product))
-            begin = torch.searchsorted(query, torch.arange(len(queries), device=query.device))
-            there = (at.index_select(0, place) >= 0).nonzero()[:, 0]
-            place, same = at.index_select(0, place.index_select(0, there)), same.index_select(0, there)
-        x = of_query.index_select(0, query) + of_pair.index_select(0, z) + product @ self.product  # (P, H)
-        x = x.index_add(0, place, same @ self.same)
-        y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
-        pairs = ScoredPairs(query, o, value + y @ self.out, y, begin)
-        again: ScoredPairs = self.second(pairs, partners, gap, generator)
-        return again, others
+        return k * self.fade(partners).index_select(0, query) + self.bias
 
     def add_sides(self, partners: Partners, project: Project, gap: float) -> tuple[Tensor, Tensor]:
         """What depends on the query alone (B, H), and on the partner alone (Z, H)."""
