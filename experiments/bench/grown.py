@@ -65,6 +65,7 @@ def measure(
             found = {key: value for key, value in done.items() if key != "axis"}
         rows.append({"axis": axis, **found})
     asked = {"model": model, "settings": list(settings), "at_once": at_once, "steps": steps, "questions": questions}
+    asked |= {"dim": getattr(make_config(model, assignments=list(settings)).settings, "dim", 0)}
     return make_result("grown", asked, figures=slopes(rows), rows=rows, device=device)
 
 

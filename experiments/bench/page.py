@@ -33,7 +33,7 @@ COLUMNS = {  # of each table; those of ``step`` come from the figures, of the ot
 LEFT = {"step": 3, "twin": 3, "gradients": 2, "evaluate": 4, "observe": 4}  # columns of text; else one
 ABOUT = {  # what was asked, where every device was asked something else
     "growth": "{model}, {facts:,} facts at each time, {entities:,} entities, k = {history}, d = {dim}, {layers} layers",
-    "grown": "{model}, {settings}, about {at_once:,} facts at each time; {steps} steps measured",
+    "grown": "{model}, d = {dim}, about {at_once:,} facts at each time; {steps} steps measured",
     "gradients": "{facts:,} facts at each time, k = {history}, d = {dim}, {layers} layers, {nodes} nodes of irdm",
     "serve": "{data}, {facts:,} facts, {model} ({size}), {clients} clients, {new} facts posted every second",
 }

@@ -73,29 +73,23 @@ def plot_growth(path: Path, results: Sequence[Result]) -> None:
 
 
 def plot_grown(path: Path, results: Sequence[Result]) -> None:
-    """An epoch, and an evaluation of a hundred thousand questions, over facts and over entities, with their slopes."""
+    """An epoch, and a thousand of its steps, over facts and over entities, with their slopes."""
     result = results[0]
     figure = Figure(figsize=(7.2, 3.6), dpi=150, layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     most = [row for row in result["rows"] if row["axis"] == "both"]
-    lines = (("epoch", "epoch_seconds", 1.0), ("evaluation of 100,000 questions", "question_seconds", 1e5))
+    lines = (("epoch", "epoch", 1), ("step", "1,000 steps", 1000))
     for axes, name in zip(panels, ("facts", "entities"), strict=True):
         rows = [row for row in result["rows"] if row["axis"] == name]
-        for (label, key, factor), colour in zip(lines, COLOURS, strict=False):
-            slope = result["figures"].get(f"{name}_{key.removesuffix('_seconds')}_slope")
-            x = [row[name] for row in rows]
-            axes.plot(x, [factor * row[key] for row in rows], "o-", ms=4, color=colour, label=label)
+        slopes = []
+        for (part, label, factor), colour in zip(lines, COLOURS, strict=False):
+            key, slope = f"{part}_seconds", result["figures"].get(f"{name}_{part}_slope")
+            axes.plot(
+                [row[name] for row in rows], [factor * row[key] for row in rows], "o-", ms=4, color=colour, label=label
+            )
             axes.plot([row[name] for row in most], [factor * row[key] for row in most], "*", ms=9, color=colour)
-            if slope is not None:
-                axes.annotate(
-                    f"slope {slope:.2f}",
-                    (x[-1], factor * rows[-1][key]),
-                    (-8, -14),
-                    ha="right",
-                    color=colour,
-                    textcoords="offset points",
-                    fontsize="small",
-                )
+            slopes += [] if slope is None else [f"{part} {slope:.2f}"]
+        axes.set_title(f"slope: {', '.join(slopes)}" if slopes else "", fontsize="medium", loc="left")
         _logarithmic(axes, name, "seconds" if name == "facts" else "")
         _tick_at(axes, [row[name] for row in rows] or [row[name] for row in most])
     handles, labels = panels[0].get_legend_handles_labels()

@@ -221,9 +221,9 @@ def tiny_results() -> list[dict[str, Any]]:
     served = {"forecast_p95_seconds": 0.09, "post_p95_seconds": 0.11, "visible_p95_seconds": 0.3}
     asked = {"data": "ICEWS18", "facts": 7, "model": "tango", "size": "dim 200", "clients": 8, "new": 5}
     sizes = [("facts", 100, 10), ("facts", 1000, 10), ("entities", 100, 10), ("entities", 100, 20), ("both", 9000, 90)]
-    names = ("axis", "facts", "entities", "epoch_seconds", "question_seconds", "dominates")
+    names = ("axis", "facts", "entities", "epoch_seconds", "step_seconds", "dominates")
     world = [dict(zip(names, (*place, place[1] / 7, place[2] * 1e-6, "scores"), strict=True)) for place in sizes]
-    of_world = {"model": "tango", "settings": ["dim=4"], "at_once": 300, "steps": 3}
+    of_world = {"model": "tango", "dim": 4, "at_once": 300, "steps": 3}
     return [
         result("grown", of_world, {"facts_epoch_slope": 1.0, "entities_epoch_slope": 0.0}, world),
         result("observe", about, observed, [{"what": "new facts taken in"} | seconds.to_dict()]),

@@ -12,7 +12,7 @@ from torch import Tensor
 from conftest import all_queries, equal, facts_like, make_facts, make_timeline
 from tangokg.decode import states
 from tangokg.errors import ConfigError
-from tangokg.history import activity, subjects
+from tangokg.history import activity
 from tangokg.history.pairs import PairScorer
 from tangokg.history.partners import find_partners
 from tangokg.models.flagship import Flagship, FlagshipSettings
@@ -52,7 +52,7 @@ def test_a_few_questions_are_answered_from_their_rows_as_from_the_whole_tables(m
             asked.append(size)
             return answer
 
-        for module in (states, subjects, activity):
+        for module in (states, activity):
             monkeypatch.setattr(module, "few", few)
         with torch.no_grad():
             found.append(model.score(model.encode(timeline, windows), queries))

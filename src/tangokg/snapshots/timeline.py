@@ -162,7 +162,8 @@ def sort_keys(facts: Quadruples, times: Ids, n: int, r_count: int) -> tuple[Ids,
     labels, pairs = 2 * r_count, None
     pair = np.stack([facts.s * labels + facts.r, facts.o * labels + facts.r + r_count])  # (2, facts)
     if (span := max(n * labels * n, 1)) > 2**62 // (len(times) + 2):
-        pairs, pair = np.unique(pair, return_inverse=True)
+        pairs, inverse = np.unique(pair, return_inverse=True)
+        pair = inverse.reshape(pair.shape)  # which is flat before NumPy 2
         span = len(pairs) * n
     j = np.searchsorted(times, facts.t)
     keys = pair * n + np.stack([facts.o, facts.s]) + j * (2 * span)
