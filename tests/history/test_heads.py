@@ -70,8 +70,8 @@ def make_pairs(**more: int | bool) -> PairScorer:
     return scorer
 
 
-def cheap(scorer: PairScorer, partners: Partners, q: int, o: int) -> tuple[Tensor, Tensor]:
-    """Score K(o) and state y of one partner of one query."""
+def cheap(scorer: PairScorer, partners: Partners, q: int, o: int, plain: bool = False) -> tuple[Tensor, Tensor]:
+    """Score K(o) and state y of one partner of one query; ``plain`` leaves the part of y out of the score."""
     queries, timeline = partners.queries, partners.timeline
     w, s, r = int(queries.window[q]), int(queries.s[q]), int(queries.r[q])
     known, t = TARGET[w], float(partners.windows.t[w])
@@ -91,7 +91,7 @@ def cheap(scorer: PairScorer, partners: Partners, q: int, o: int) -> tuple[Tenso
     if (same := statistics_of(timeline, "facts", s, r, o, known, t)) is not None:
         x, k = x + same @ scorer.same, k + same @ (scorer.weights[r] + states()[w, s] @ scorer.habits)
     y = gelu(normed(x, scorer.norm))
-    return k * torch.exp(ahead @ scorer.flatten) + y @ scorer.out + scorer.bias, y
+    return k * torch.exp(ahead @ scorer.flatten) + (0.0 if plain else y @ scorer.out) + scorer.bias, y
 
 
 @pytest.mark.parametrize("compete", [False, True])
@@ -125,6 +125,27 @@ def test_pairs_are_scored_by_the_formula(compete: bool) -> None:
             for o, more in zip(best, change, strict=True):
                 values[o] = values[o] + more
             assert equal(found.value[rows], torch.stack([values[int(o)] for o in found.o[rows]]))
+
+
+def test_a_screen_that_all_pass_changes_nothing_and_others_keep_what_counts_and_events_say() -> None:
+    timeline = make_timeline(6)
+    partners = partners_at(timeline, TARGET)
+    whole, wide = (make_pairs(best=2, screen=size).score(partners, project, GAP) for size in (0, 50))
+    assert [equal(a, b) for a, b in ((whole.value, wide.value), (whole.state, wide.state))] == [True, True]
+    assert len(wide.others[0][0]) == 0
+    scorer = make_pairs(best=2, screen=2)
+    pairs = scorer.score(partners, project, GAP)
+    ((row, o, value),) = pairs.others
+    assert len(row)
+    assert set(zip(whole.query.tolist(), whole.o.tolist(), strict=True)) == {
+        *zip(row.tolist(), o.tolist(), strict=True),
+        *zip(pairs.query.tolist(), pairs.o.tolist(), strict=True),
+    }
+    for q in row.unique().tolist():
+        plain = {i: cheap(scorer, partners, q, i, plain=True)[0] for i in whole.o[whole.query == q].tolist()}
+        best = sorted(plain, key=lambda i: -float(plain[i]))[:2]
+        assert sorted(best) == sorted(pairs.o[pairs.query == q].tolist())
+        assert equal(value[row == q], torch.stack([plain[i] for i in o[row == q].tolist()]))
 
 
 def test_the_best_of_each_row_are_its_largest_values() -> None:

@@ -46,6 +46,7 @@ class HistorySettings:
     heads: str = "pairs, paths"  # names in HEADS, in this order
     width: int = 0  # of the pair scorer; its other sizes follow from it; 0: 32 on a CPU, 128 on a GPU
     stream: int = 10  # last events of a pair that are looked at one by one
+    screen: int = 0  # partners of a question that are scored in full, the best by their counts and events; 0: all
     activity: bool = True  # whether the scorers know how active subject and candidates were
     compete: bool = True  # whether the best partners of a query are compared with one another
     hops: int = 0  # steps along paths beyond the partners, 1 or 2; 0: 2 where most facts last from step to step

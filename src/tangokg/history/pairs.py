@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -13,7 +14,7 @@ from tangokg.history.head import Asked, Head, HistorySettings, Project, Scored, 
 from tangokg.history.lasting import NUM_LASTING, run_features
 from tangokg.history.occurrences import meetings_of, occurrences_of, past_of
 from tangokg.history.partners import Partners
-from tangokg.history.second import PairSettings, ScoredPairs, SecondLook, draw_table
+from tangokg.history.second import PairSettings, ScoredPairs, SecondLook, draw_table, screened
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, Counted, count, statistics, time_code
 from tangokg.masks import dropout
 
@@ -41,8 +42,8 @@ class PairScorer(Head):
     @classmethod
     def make(cls, settings: HistorySettings, dim: int, num_labels: int, generator: torch.Generator) -> PairScorer:
         half, rate = settings.width // 2, settings.pair_dropout
-        knows = settings.activity, bool(settings.runs)
-        sizes = PairSettings(settings.width, half, settings.stream, half, settings.compete, rate, *knows)
+        more = settings.activity, bool(settings.runs), settings.screen
+        sizes = PairSettings(settings.width, half, settings.stream, half, settings.compete, rate, *more)
         return cls(sizes, dim, num_labels, generator)
 
     def __init__(self, settings: PairSettings, dim: int, num_labels: int, generator: torch.Generator) -> None:
@@ -84,32 +85,51 @@ class PairScorer(Head):
     def forward(self, asked: Asked) -> list[Scored]:
         pairs = self.score(asked.partners, asked.project, asked.gap, asked.generator)
         asked.said["pairs"] = pairs
-        return [(pairs.query, pairs.o, pairs.value)]
+        return [(pairs.query, pairs.o, pairs.value), *pairs.others]
 
     def score(
         self, partners: Partners, project: Project, gap: float, generator: torch.Generator | None = None
     ) -> ScoredPairs:
-        """Scores of all partners."""
+        """Scores of all partners; where they are screened, those of all but the best are K without y."""
         queries, past = partners.queries, partners.past
         met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
         g, meetings = self.add_events(met, partners), statistics(met, past, partners.t)  # (Z, G), (Z, F)
         of_query, of_pair = self.add_sides(partners, project, gap)  # (B, H), (Z, H)
         of_pair = of_pair + meetings @ self.meeting + g @ self.pair
         query, z, begin = partners.pairs()  # (P,), (P,), (B,)
+        same = self.same_facts(partners, begin, gap)
         product = partners.look_up(self.asked, queries.r).index_select(0, query) * g.index_select(0, z)  # (P, G)
-        x = of_query.index_select(0, query) + of_pair.index_select(0, z) + product @ self.product  # (P, H)
-        place, row, same = self.same_facts(partners, begin, gap)
-        x = x.index_add(0, place, same @ self.same)
+        k = self.additive(partners, project, (query, z), product, meetings, same)
+        pairs = ScoredPairs(query, past.o.index_select(0, z), k, product, begin)
+        place, _, known = same
+        if self.settings.screen:
+            pairs, kept, at = screened(pairs, self.settings.screen)
+            z, there = z.index_select(0, kept), at.index_select(0, place) >= 0
+            place, known = at.index_select(0, place)[there], known[there]
+        x = of_query.index_select(0, pairs.query) + of_pair.index_select(0, z) + pairs.state @ self.product  # (P, H)
+        x = x.index_add(0, place, known @ self.same)
+        y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
+        pairs = replace(pairs, value=pairs.value + y @ self.out, state=y)
+        again: ScoredPairs = self.second(pairs, partners, gap, generator)
+        return again
+
+    def additive(
+        self,
+        partners: Partners,
+        project: Project,
+        pair: tuple[Tensor, Tensor],
+        product: Tensor,
+        meetings: Tensor,
+        facts: tuple[Tensor, Tensor, Tensor],
+    ) -> Tensor:
+        """(P,) what counts and events say of each pair (query, partner), faded, and the bias."""
+        (query, z), (place, row, same), queries = pair, facts, partners.queries
         s = project(torch.cat([self.habits, self.meeting_habits], dim=1), queries.window, queries.s)
         of_same = partners.look_up(self.weights, queries.r) + s[:, : same.shape[1]]  # (B, F)
         of_met = partners.look_up(self.meeting_weights, queries.r) + s[:, same.shape[1] :]
         k = product.sum(1) + (meetings.index_select(0, z) * of_met.index_select(0, query)).sum(1)  # (P,)
         k = k.index_add(0, place, (same * of_same.index_select(0, row)).sum(1))
-        y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
-        value = k * self.fade(partners).index_select(0, query) + y @ self.out + self.bias
-        pairs = ScoredPairs(query, past.o.index_select(0, z), value, y, begin)
-        again: ScoredPairs = self.second(pairs, partners, gap, generator)
-        return again
+        return k * self.fade(partners).index_select(0, query) + self.bias
 
     def add_sides(self, partners: Partners, project: Project, gap: float) -> tuple[Tensor, Tensor]:
         """What depends on the query alone (B, H), and on the partner alone (Z, H)."""

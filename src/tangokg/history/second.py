@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from tangokg.history.activity import activity_of
+from tangokg.history.head import Scored
 from tangokg.history.partners import Partners
 from tangokg.history.statistics import NUM_STATISTICS
 from tangokg.masks import dropout
@@ -24,6 +25,7 @@ class PairSettings:
     dropout: float = 0.25
     activity: bool = True  # whether it knows how active subject and object were
     runs: bool = False  # whether it knows since when facts last, and what began since
+    screen: int = 0  # partners of a query that y is computed for, the best by K; 0: all
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,7 @@ class ScoredPairs:
     value: Tensor  # (P,) log-intensity
     state: Tensor  # (P, H)
     begin: Tensor  # (B,) where the pairs of each query begin
+    others: list[Scored] = field(default_factory=list)  # what is said of pairs that were screened out
 
 
 def draw_table(generator: torch.Generator, *shape: int, std: float) -> nn.Parameter:
@@ -55,6 +58,18 @@ def in_order(value: Tensor) -> Tensor:
     """Whole numbers within 2**31 of 0, in the order of ``value`` as float32: its bits, reversed below 0."""
     bits = value.float().view(torch.int32).long()
     return torch.where(bits < 0, -(bits + 2**31), bits)
+
+
+def screened(pairs: ScoredPairs, size: int) -> tuple[ScoredPairs, Tensor, Tensor]:
+    """The best ``size`` pairs of each query, where they stood (Q,), and where each stands now (P,), -1: nowhere."""
+    best, meant = best_of(pairs.value.detach(), pairs.query, pairs.begin, size)  # (B, C)
+    kept = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0]).sort().values  # (Q,)
+    at = torch.full_like(pairs.query, -1).index_copy(0, kept, torch.arange(len(kept), device=kept.device))
+    left = (at < 0).nonzero()[:, 0]
+    others = tuple(x.index_select(0, left) for x in (pairs.query, pairs.o, pairs.value))
+    query, o, value, state = (x.index_select(0, kept) for x in (pairs.query, pairs.o, pairs.value, pairs.state))
+    begin = torch.searchsorted(query, torch.arange(len(pairs.begin), device=query.device))
+    return ScoredPairs(query, o, value, state, begin, [(others[0], others[1], others[2])]), kept, at
 
 
 class SecondLook(nn.Module):
@@ -101,7 +116,7 @@ class SecondLook(nn.Module):
         if self.settings.compete:
             change = change + self.compare(y, meant)
         value, state = pairs.value.index_add(0, place, change), pairs.state.index_copy(0, place, y)
-        return ScoredPairs(pairs.query, pairs.o, value, state, pairs.begin)
+        return replace(pairs, value=value, state=state)
 
     def compare(self, y: Tensor, meant: Tensor) -> Tensor:
         """(Q,) from the attention of each candidate to the others of its query; ``meant`` (B, C) is where y stands."""
