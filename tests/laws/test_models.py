@@ -26,6 +26,7 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("tango", {"ode": False, "hops": 2, "runs": True}),
     ("tango", {"decoder": "tucker", "subject": False, "compete": False}),
     ("tango", {"ode": False}),
+    ("tango", {"screen": 3}),
     ("tango", {"graphs": "other"}),
     ("tango", {"transition_of": "next"}),
     *(("history", {"heads": ", ".join((*head.needs, name))}) for name, head in HEADS.items()),
