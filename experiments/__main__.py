@@ -198,11 +198,11 @@ def run_tgb(given: argparse.Namespace) -> int:
 def bench_options(name: str, data: str | None, model: str | None, assignments: list[str]) -> dict[str, Any]:
     """What ``measure`` is called with: its own parameters by name, anything else as settings of model and training."""
     from experiments.bench import parameters
-    from tangokg.models.tango import TangoSettings
+    from tangokg.models.flagship import FlagshipSettings
     from tangokg.train import TrainSettings
 
     known = parameters(name)
-    settings = [f.name for s in (TangoSettings, TrainSettings) for f in fields(s)] if "settings" in known else []
+    settings = [f.name for s in (FlagshipSettings, TrainSettings) for f in fields(s)] if "settings" in known else []
     options: dict[str, Any] = {}
     for key, value in [("data", data), ("model", model), *map(parse_assignment, assignments)]:
         if key in known and key != "settings" and value is not None:

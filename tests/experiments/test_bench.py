@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from conftest import make_dataset
-from experiments.__main__ import main
+from experiments.__main__ import bench_options, main
 from experiments.bench import BENCHMARKS, evaluate, grown, growth, observe, parameters, regions, step, twin
 from experiments.bench.form import KEYS, Times, make_result, write
 from experiments.bench.material import draw_events
@@ -167,6 +167,10 @@ def test_the_command_measures_writes_and_prints(tmp_path: Path, capsys: pytest.C
     assert "forward and backward" in capsys.readouterr().out
     asked = json.loads(out.read_text())["asked"]
     assert (asked["dim"], asked["repeats"], asked["settings"]) == (4, 1, ["dim=4", "history=1"])
+
+
+def test_the_service_is_measured_with_settings_of_the_default_model() -> None:
+    assert bench_options("serve", None, None, ["width=8"])["settings"] == ("width=8",)
 
 
 def test_benchmarks_are_listed_with_their_parameters(capsys: pytest.CaptureFixture[str]) -> None:
