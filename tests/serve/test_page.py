@@ -331,6 +331,49 @@ def test_a_watched_fact_is_judged_by_its_threshold(open_page: Open) -> None:
     page.get_by_text("You watch nothing yet").wait_for()
 
 
+def test_a_watched_fact_with_an_unknown_name_does_not_hide_the_others(open_page: Open, site: str) -> None:
+    """Another run may be served at the same address later: the browser keeps one list for both."""
+    fact = _read(site, "/facts?limit=1")["facts"][0]
+    known = {name: fact[name] for name in ("subject", "relation", "object")} | {"threshold": 0}
+    page = open_page("#model")
+    page.evaluate("(kept) => localStorage.setItem('tangokg.watch', kept)", json.dumps([known | {"object": "Q"}, known]))
+    page.goto(f"{site}/#watch")
+    rows = page.locator(".watched li")
+    rows.nth(1).get_by_text("above").wait_for()
+    rows.nth(0).get_by_text("unknown entity 'Q'").wait_for()
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_no_word_is_broken_on_a_phone(open_page: Open, site: str) -> None:
+    """Of tables, which scroll, and of buttons; a single word may be longer than the screen in other data."""
+    subject = _read(site, "/facts?relation=issues+statement+to&limit=1")["facts"][0]["subject"]
+    page = open_page(f"#entity?{urlencode({'name': subject})}", width=NARROW)
+    page.get_by_role("table").wait_for()
+    assert _broken(page) == []
+    page.goto(f"{site}/#what-if")
+    _field(page, "Object").fill(subject)
+    page.get_by_role("button", name="Suppose this").click()
+    page.get_by_role("table").wait_for()
+    assert _broken(page) == []
+
+
+def _broken(page: Any) -> Any:
+    """Words that stand on two lines."""
+    script = """() => [...document.querySelectorAll("td, button")].flatMap((element) => {
+      const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+      const broken = [];
+      while (walker.nextNode())
+        for (const word of walker.currentNode.data.matchAll(/\\p{L}+/gu)) {
+          const range = document.createRange();
+          range.setStart(walker.currentNode, word.index);
+          range.setEnd(walker.currentNode, word.index + word[0].length);
+          if (new Set([...range.getClientRects()].map((box) => box.top)).size > 1) broken.push(word[0]);
+        }
+      return broken;
+    })"""
+    return page.evaluate(script)
+
+
 def test_a_service_that_is_gone_is_said_and_asked_again(open_page: Open) -> None:
     page = open_page()
     _settled(page)
