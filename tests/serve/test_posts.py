@@ -20,7 +20,7 @@ from serve_runs import forecasts
 from tangokg.forecast import load
 from tangokg.quads.values import Quadruples, concatenate
 from tangokg.rank import SINGLE_STEP
-from tangokg.serve import asking, schemas
+from tangokg.serve import asking, schemas, scoring
 from tangokg.serve import state as serve_state
 from tangokg.serve.checking import make_facts
 from tangokg.serve.compacting import FILE, compact
@@ -415,3 +415,27 @@ def test_slow_questions_hold_nobody_up(run: Path, open_client: Open, monkeypatch
         assert reasons.result().json()["answers"][0]["why"] is not None
     assert client.post(f"{API}/forecast", json=question | {"why": True}).json()["position"] == 1
     assert client.get(f"{API}/likely").json()["position"] == 1
+
+
+def test_questions_are_answered_from_before_while_a_post_is_taken(
+    client: TestClient, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that name the new position wait for it."""
+    facts = next_days(run)[0]
+    begun, go, score = Event(), Event(), scoring.score
+
+    def slowly(*given: Any) -> Any:
+        begun.set()
+        go.wait(120)
+        return score(*given)
+
+    monkeypatch.setattr(scoring, "score", slowly)
+    question = {"subject": facts[0]["subject"], "relation": facts[0]["relation"]}
+    with ThreadPoolExecutor(2) as pool:
+        posted = pool.submit(post, client, facts)
+        assert begun.wait(120)
+        assert client.post(f"{API}/forecast", json=question).json()["position"] == 0
+        later = pool.submit(client.post, f"{API}/forecast", json=question | {"min_position": 1})
+        go.set()
+        assert later.result().json()["position"] == 1
+        assert posted.result()["position"] == 1
