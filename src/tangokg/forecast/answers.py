@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-
 from tangokg.errors import harmless_line
 from tangokg.forecast.questions import UNKNOWN, Question
 from tangokg.forecast.reasons import Reasons
