@@ -51,9 +51,10 @@ class EvaluationSettings:
 
     def describe(self, forecaster: Forecaster) -> tuple[dict[str, Any], str]:
         """What is evaluated and how, for a program and as a title."""
-        model, dataset = forecaster.config.model, forecaster.dataset.name
-        about: dict[str, Any] = {"run": str(forecaster.path), "model": model, "dataset": dataset, "split": self.split}
-        about |= {"inductive": self.inductive, "multi_step": self.multi_step, "unit": forecaster.facts.clock.unit}
+        model, dataset, path = forecaster.config.model, forecaster.dataset.name, forecaster.path
+        about: dict[str, Any] = {"run": None if path is None else str(path), "model": model, "dataset": dataset}
+        about |= {"split": self.split, "inductive": self.inductive, "multi_step": self.multi_step}
+        about |= {"unit": forecaster.facts.clock.unit}
         kinds = [name for name, chosen in (("inductive", self.inductive), ("multi-step", self.multi_step)) if chosen]
         title = ", ".join([f"{model} on the {self.split} part of {dataset}", *kinds])
         if mark := forecaster.exposure.seen:
@@ -129,9 +130,7 @@ class Evaluation:
         plot_horizons(path, curves.pop(self.forecaster.config.model), clock.unit, title, curves)
 
 
-def evaluate_run(
-    forecaster: Forecaster, asked: EvaluationSettings = EvaluationSettings(), progress: Progress | None = None
-) -> Evaluation:
+def evaluate_run(forecaster: Forecaster, asked: EvaluationSettings, progress: Progress | None = None) -> Evaluation:
     """Rank the true answers of a part by a run and by a counter, from what was known before."""
     counter, protocols = counter_beside(forecaster), asked.protocols(forecaster)
     part, known = forecaster.dataset.parts[asked.split], forecaster.facts
