@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,7 +56,14 @@ class Vocabulary:
         )
         if not new_entities and not new_relations:
             return self
-        return Vocabulary(self.entities + new_entities, self.relations + new_relations)
+        grown = object.__new__(Vocabulary)  # without looking again whether the names are distinct
+        vars(grown).update(
+            entities=self.entities + new_entities,
+            relations=self.relations + new_relations,
+            _entity_ids=self._entity_ids | dict(zip(new_entities, count(self.num_entities))),
+            _relation_ids=self._relation_ids | dict(zip(new_relations, count(self.num_relations))),
+        )
+        return grown
 
     def ids_of(self, entities: Iterable[str], relations: Iterable[str]) -> tuple[list[int], list[int]]:
         """The ids of names that are known exactly as they are written."""
