@@ -112,12 +112,17 @@ def gain(more: Value | None, less: Value | None) -> str:
     return f"{more.mean - less.mean:+.2f}" if more and less else NONE
 
 
+def transition_pair(table: Table, row: str, column: str, results: Results) -> list[Value | None]:
+    """A figure of the ablation with the transition layer, and without."""
+    rows = (row, row.replace(" on ", f"{WITHOUT} on "))
+    return [value_of(table.of(row=name, column=column)[0], results) for name in rows]
+
+
 def _ablation(results: Results) -> str:
     """With the transition layer, without, and the gain, for each model and set."""
     table, rows = tables()["ablation"], []
     for row in [row for row in table.rows if WITHOUT not in row]:
-        without = row.replace(" on ", f"{WITHOUT} on ")
-        pairs = [[value_of(table.of(row=r, column=c)[0], results) for r in (row, without)] for c in table.columns]
+        pairs = [transition_pair(table, row, column, results) for column in table.columns]
         rows += [(row, label, *(number(pair[n]) for pair in pairs)) for n, label in enumerate(("with", "without"))]
         rows.append((row, "gain", *(gain(*pair) for pair in pairs)))
     return markdown(("model and set", "transition layer", *table.columns), rows, left=2)

@@ -7,10 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from experiments.bench.form import read
 from experiments.bench.plots import plot_gradients, plot_grown, plot_growth, plot_step
 from experiments.bench.shown import markdown, table
 from experiments.bench.targets import targets
+from tangokg.report.figures import write_figure
 
 RESULTS = Path(__file__).parent / "results"
 Result = Mapping[str, Any]
@@ -37,7 +40,7 @@ ABOUT = {  # what was asked, where every device was asked something else
     "gradients": "{facts:,} facts at each time, k = {history}, d = {dim}, {layers} layers, {nodes} nodes of irdm",
     "serve": "{data}, {facts:,} facts, {model} ({size}), {clients} clients, {new} facts posted every second",
 }
-PLOTS: dict[str, Callable[[Path, Sequence[Result]], None]] = {
+PLOTS: dict[str, Callable[[Sequence[Result]], Figure]] = {
     "step": plot_step,
     "growth": plot_growth,
     "grown": plot_grown,
@@ -117,9 +120,10 @@ def show_devices(results: Sequence[Result]) -> str:
 
 def write_plots(folder: Path, results: Sequence[Result]) -> list[Path]:
     """The figures of the page."""
+    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, plot in PLOTS.items():
         for of_device in _by_device(name, results).values():
             written.append(folder / picture(name, of_device[0]))
-            plot(written[-1], of_device)
+            write_figure(plot(of_device), written[-1])
     return written
