@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from experiments.experiment import Experiment, counts_of, experiments
 from tangokg.errors import DataError
 from tangokg.rank import FILTERS
+from tangokg.train.checkpoint import write_atomically
 
 RESULTS = Path(__file__).parent / "results"
 MEAN = "mean"  # in place of a seed: the result of several seeds' averaged shares
@@ -88,26 +88,22 @@ def place_of(folder: Path, experiment: Experiment, seed: int | str) -> Path:
     return folder / experiment.preset / f"{experiment.data}-{seed}.json"
 
 
-def write_file(path: Path, content: str | bytes) -> None:
+def write_file(path: Path, content: str) -> None:
     """Write a file whole or not at all, in a folder that is made where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.tmp")
-    beside.write_bytes(content.encode() if isinstance(content, str) else content)
-    os.replace(beside, path)
+    write_atomically(path, content.encode())
+
+
+def write_json(path: Path, values: Result, rounded: Callable[[float], float]) -> None:
+    """Write values with their numbers rounded; settings, under ``config``, stay as they are."""
+    copy = json.loads(json.dumps(values), parse_float=lambda text: rounded(float(text)))
+    copy |= {"config": values["config"]} if "config" in values else {}
+    write_file(path, json.dumps(copy, indent=1, ensure_ascii=False) + "\n")
 
 
 def write_result(path: Path, result: Result) -> None:
     """Write a result, figures with six digits after the point."""
-    write_file(path, json.dumps(_rounded(result), indent=1, ensure_ascii=False) + "\n")
-
-
-def _rounded(value: Any) -> Any:
-    """Settings stay as they are."""
-    if isinstance(value, Mapping):
-        return {key: item if key == "config" else _rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
-    return round(value, 6) if isinstance(value, float) else value
+    write_json(path, result, lambda figure: round(figure, 6))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -15,14 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-import torch
 
-from experiments.bench.form import alone, logger, make_result
+from experiments.bench.form import Measured, alone, logger
 from tangokg.quads import read_events
 from tangokg.quads.values import Ids
 from tangokg.snapshots.timeline import build_timeline
 
-CPU = torch.device("cpu")
 FACTS_A_DAY = 1500
 NUM_ENTITIES = 87_856
 NUM_RELATIONS = 391
@@ -34,22 +32,20 @@ def measure(
     *,
     facts: int = 15_000_000,
     named_facts: int = 1_500_000,
-    folder: str = "",
     seed: int = 0,
-    device: torch.device = CPU,
-) -> dict[str, Any]:
+) -> Measured:
     """Facts a second read from text and from Parquet, and read and built into snapshots, with peak memory.
 
     ``facts`` have integer ids, as benchmark folders do; ``named_facts`` of them names and dates, as tables do. Files
-    are written below ``folder``, by default where temporary files go, and taken away again. The CPU does all the work.
+    are written where temporary files go (``$TMPDIR``), and removed again. The CPU does all the work.
     """
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="tangokg-load-", dir=folder or None) as place:
+    with tempfile.TemporaryDirectory(prefix="tangokg-load-") as place:
         logger.info("drawing facts")
         files = write_files(Path(place), draw_facts(facts, seed), named_facts)
         for form, (path, count) in files.items():
             logger.info(form)
-            rows.append({"form": form, "facts": count} | _measure_file(path, count))
+            rows.append({"form": form} | _measure_file(path, count))
     text, parquet = rows[:2]
     figures = {
         "seconds": text["seconds"],
@@ -57,16 +53,16 @@ def measure(
         "text_facts_a_second": text["read_facts_a_second"],
         "parquet_facts_a_second": parquet["read_facts_a_second"],
     }
-    asked = {"facts": facts, "named_facts": named_facts, "seed": seed}
-    return make_result("load", asked, figures=figures, rows=rows, device=CPU)
+    return Measured(figures, rows, {})
 
 
 def _measure_file(path: Path, facts: int) -> dict[str, Any]:
     """One row: reading alone, then, in another process, reading and building."""
-    read, read_peak = alone("experiments.bench.load:load", path=str(path), build=False)
-    whole, peak = alone("experiments.bench.load:load", path=str(path), build=True)
+    read, read_peak = alone(load, path=path, build=False)
+    whole, peak = alone(load, path=path, build=True)
     seconds = whole["read"] + whole["build"]
     return {
+        "facts": facts,
         "read_seconds": read["read"],
         "read_facts_a_second": facts / read["read"],
         "read_peak_bytes": read_peak,
@@ -77,8 +73,8 @@ def _measure_file(path: Path, facts: int) -> dict[str, Any]:
     }
 
 
-def load(path: str, build: bool) -> dict[str, float]:
-    """Seconds for the facts of a file or folder, and for their snapshots where asked."""
+def load(path: Path, build: bool) -> dict[str, float]:
+    """Seconds to read the facts of a file or folder and, with ``build``, to make their snapshots."""
     start = time.perf_counter()
     facts = read_events(path)
     seconds = {"read": time.perf_counter() - start}
