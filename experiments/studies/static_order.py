@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tangokg.models import MODELS
 from tangokg.quads import find
-from tangokg.rank import examine, prepare
+from tangokg.rank import evaluate
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import Queries, windows_at
 from tangokg.train import fit, make_config
@@ -37,18 +37,14 @@ def main(name: str) -> None:
         model.load_state_dict(first.state_dict())
         optimizer = torch.optim.Adam(model.train().parameters(), lr=RATE)
         for facts_of_step in at.split(SIZE):
-            loss: Tensor = model(train, windows_at(train, torch.tensor([1])), _queries(train, facts_of_step), generator)
+            window = torch.zeros_like(facts_of_step)
+            queries = Queries(window, *(column[facts_of_step] for column in (train.s, train.r, train.o)))
+            loss: Tensor = model(train, windows_at(train, torch.tensor([1])), queries, generator)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        metrics = {part: examine(model.eval(), prepare(timeline, target)) for part, target in parts.items()}
-        print(name, order, {part: round(of["time-aware"].mrr, 2) for part, of in metrics.items()}, flush=True)
-
-
-def _queries(train: object, facts_of_step: Tensor) -> Queries:
-    return Queries(
-        torch.zeros_like(facts_of_step), *(getattr(train, column)[facts_of_step] for column in ("s", "r", "o"))
-    )
+        metrics = {part: evaluate(model, timeline, target)["time-aware"] for part, target in parts.items()}
+        print(name, order, {part: round(summary.mrr, 2) for part, summary in metrics.items()}, flush=True)
 
 
 if __name__ == "__main__":
