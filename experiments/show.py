@@ -21,14 +21,7 @@ from experiments.tables import (
 )
 
 MISSING, NONE = "missing", "–"
-HEADINGS = {
-    "mrr": "MRR",
-    "hits@1": "Hits@1",
-    "hits@3": "Hits@3",
-    "hits@10": "Hits@10",
-    "train_seconds": "seconds",
-    "epoch_seconds": "seconds an epoch",
-}
+HEADINGS = {"mrr": "MRR", "train_seconds": "seconds", "epoch_seconds": "seconds an epoch"}  # else the metric's name
 PAPER_METRIC = {"train_seconds": "seconds"}
 BY_METRIC = ("horizon", "history", "time", "dynamics", "distance")  # one block a metric, columns across
 WHERE_PART = f"ours on {PART}: 42 of 183 test days"
@@ -89,7 +82,11 @@ def _by_column(table: Table, column: str, results: Results) -> str:
                 seeds = str(values[0].seeds) if values[0] else ""
                 part = ", part" if PART in cells["mrr"].name else ""
                 rows.append((row, form + part, *map(number, values), seeds))
-    return markdown(("model", "from", *(HEADINGS[metric] for metric in table.metrics), "seeds"), rows, left=2)
+    return markdown(
+        ("model", "from", *(HEADINGS.get(metric, metric.capitalize()) for metric in table.metrics), "seeds"),
+        rows,
+        left=2,
+    )
 
 
 def _by_metric(table: Table, metric: str, results: Results) -> str:
@@ -107,9 +104,9 @@ def _by_metric(table: Table, metric: str, results: Results) -> str:
     return markdown(("model", "from", *map(title, table.columns)), rows, left=2)
 
 
-def gain(more: Value | None, less: Value | None) -> str:
+def gain(more: Value | None, less: Value | None, missing: str = NONE) -> str:
     """One MRR less another."""
-    return f"{more.mean - less.mean:+.2f}" if more and less else NONE
+    return f"{more.mean - less.mean:+.2f}" if more and less else missing
 
 
 def transition_pair(table: Table, row: str, column: str, results: Results) -> list[Value | None]:
@@ -163,7 +160,7 @@ def _settings(results: Results) -> str:
             times = (paper_step_time(name) for name in data)
             rows.append((key, "paper", *(NONE if time is None else f"{time:.1g}" for time in times), ""))
         if key != "scale":
-            rows += [(key, form, *(_plain(ours[form, name][key]) for name in data), "") for form in files]
+            rows += [(key, form, *(plain(ours[form, name][key]) for name in data), "") for form in files]
     return markdown(("setting", "from", *data, "searched in the paper"), rows, left=2)
 
 
@@ -172,7 +169,8 @@ def _flat(name: str) -> dict[str, object]:
     return {**config["train"], **config["settings"]}
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
+    """A setting as people write it."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -17,20 +17,12 @@ from tangokg.train.checkpoint import write_atomically
 RESULTS = Path(__file__).parent / "results"
 MEAN = "mean"  # in place of a seed: the result of several seeds' averaged shares
 NUMBER = (int, float)
-TYPES: dict[str, tuple[type, ...]] = {
-    "model": (str,),
-    "dataset": (str,),
-    "files": (dict,),
-    "seed": (int,),
-    "config": (dict,),
-    "test": (dict,),
-    "queries": (dict,),
-    "epochs": (int,),
-    "train_seconds": NUMBER,
-    "device": (str,),
-    "versions": (dict,),
-    "commit": (str, type(None)),
-    "protocols": (dict,),
+TYPES: dict[tuple[type, ...], tuple[str, ...]] = {
+    (str,): ("model", "dataset", "device"),
+    (dict,): ("files", "config", "test", "queries", "versions", "protocols"),
+    (int,): ("seed", "epochs"),
+    NUMBER: ("train_seconds",),
+    (str, type(None)): ("commit",),
 }
 BEFORE = {"rate_decay": 1.0, "horizons": 1}  # what results that are older than these settings were made with
 
@@ -140,7 +132,7 @@ def read_results(folder: Path = RESULTS, name: str = "*/*") -> Results:
 
 def check(path: Path, experiment: Experiment, seed: str, result: Result) -> None:
     """Raise an error for a result that is damaged, not of its file's name, or made with other settings."""
-    for key, types in TYPES.items():
+    for types, key in ((types, key) for types, keys in TYPES.items() for key in keys):
         if key not in result:
             raise DataError(f"{path}: has no {key!r}.")
         if not isinstance(result[key], types) or isinstance(result[key], bool):
