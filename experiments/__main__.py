@@ -1,4 +1,15 @@
-"""``python -m experiments``: make runs, make the tables of the documentation, measure speed."""
+"""Make runs, make the tables of the documentation, measure speed.
+
+examples:
+  python -m experiments list 'paper-*'
+  python -m experiments run paper-tucker/ICEWS14s --seeds 0 --out again    # compared with what is stored
+  python -m experiments run flagship/WIKI flagship/YAGO --seeds 0 1 2 --workers 4 --budget 8m --out results
+  python -m experiments run flagship/ICEWS14s --valid --set ode=false --out ablation
+  python -m experiments tables                                             # all pages of the documentation
+  python -m experiments tables main
+  python -m experiments bench step --data ICEWS18 --out step.json
+  python -m experiments tgb ~/TGB/tgb/datasets --sets tkgl-smallpedia --models recurrency
+"""
 
 from __future__ import annotations
 
@@ -15,16 +26,6 @@ from tangokg.config import parse_duration, to_toml
 from tangokg.errors import ConfigError, TangoError, nearest, offer
 
 WORK = Path("runs/experiments")
-EXAMPLES = """examples:
-  python -m experiments list 'paper-*'
-  python -m experiments run paper-tucker/ICEWS14s --seeds 0 --out again    # compared with what is stored
-  python -m experiments run flagship/WIKI flagship/YAGO --seeds 0 1 2 --workers 4 --budget 8m --out results
-  python -m experiments run flagship/ICEWS14s --valid --set ode=false --out ablation
-  python -m experiments tables                                             # all pages of the documentation
-  python -m experiments tables main
-  python -m experiments bench step --data ICEWS18 --out step.json
-  python -m experiments tgb ~/TGB/tgb/datasets --sets tkgl-smallpedia --models recurrency
-"""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -43,9 +44,7 @@ def main(words: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "python -m experiments", description=__doc__, epilog=EXAMPLES, formatter_class=shape
-    )
+    parser = argparse.ArgumentParser("python -m experiments", description=__doc__, formatter_class=shape)
     commands = parser.add_subparsers(dest="command", required=True)
     configs, runs = (argparse.ArgumentParser(add_help=False) for _ in range(2))  # options of several commands
     names = "files or presets of configs/, data sets, PRESET/DATA, patterns of these, or TOML files; none: all"
@@ -164,7 +163,7 @@ def measure_speed(given: argparse.Namespace) -> int:
 
     if given.name is None:
         for name, module in BENCHMARKS.items():
-            defaults = "  ".join(f"{key}={default}" for key, (_, default) in parameters(name).items())
+            defaults = "  ".join(f"{key}={default}" for key, default in parameters(name).items())
             print(f"{name}: {(module.__doc__ or '').splitlines()[0]}\n    {defaults}")
         return 0
     if given.name not in BENCHMARKS:

@@ -35,8 +35,8 @@ def blocks(results: Results) -> dict[str, Callable[[], str]]:
     """Name of a block -> what makes its text."""
     makers: dict[str, Callable[[Results], str]] = {name: partial(show, name) for name in (*tables(), *SPECIAL)}
     makers |= OVERVIEWS | {"gains": show_gains} | {f"claim {name}": partial(show_claim, name) for name in CLAIMS}
-    by_hand = {"tgb leaderboard": show_leaderboard}
-    return {name: partial(make, results) for name, make in makers.items()} | blocks_of_speed() | by_hand
+    texts = {name: partial(make, results) for name, make in makers.items()}
+    return texts | blocks_of_speed() | {"tgb leaderboard": show_leaderboard}
 
 
 def refresh(text: str, known: dict[str, Callable[[], str]]) -> str:

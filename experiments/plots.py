@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from experiments.experiment import experiments
+from experiments.published import published
 from experiments.show import transition_pair, value_of
 from experiments.store import Results, Value
 from experiments.tables import AS_IT_IS, FORMS, RUN, WITHOUT, Cell, tables
@@ -24,8 +25,7 @@ def plot_horizon(results: Results) -> Figure:
     """MRR over ΔT."""
     figure, (axes,) = start_figure()
     _curves(axes, "horizon", "mrr", results, "ΔT (days)", "MRR, time-aware (per cent)")
-    _legend(figure, axes)
-    return figure
+    return _with_legend(figure, axes)
 
 
 def plot_history(results: Results) -> Figure:
@@ -34,14 +34,11 @@ def plot_history(results: Results) -> Figure:
     _curves(axes[0], "history", "mrr", results, "snapshots in a window", "MRR, time-aware (per cent)")
     _curves(axes[1], "history", "epoch_seconds", results, "snapshots in a window", "seconds an epoch")
     axes[1].set_yscale("log")
-    _legend(figure, axes[0])
-    return figure
+    return _with_legend(figure, axes[0])
 
 
 def _curves(axes: Any, name: str, metric: str, results: Results, x: str, y: str) -> None:
-    table = tables()[name]
-    paper = table.paper
-    assert paper is not None
+    table, paper = tables()[name], published()[name]
     steps = [int(column) for column in paper.columns]
     for row in paper.rows:
         colour = PAPER if row.startswith("TANGO") else OTHER
@@ -82,16 +79,13 @@ def plot_ablation(results: Results) -> Figure:
     axes.margins(y=0.15)
     axes.set_xticks(range(len(rows)), [row.replace("TANGO-", "").replace(" on ", "\n") for row in rows])
     axes.set_ylabel("MRR with transition layer\nless MRR without")
-    _legend(figure, axes)
-    return figure
+    return _with_legend(figure, axes)
 
 
 def plot_time(results: Results) -> Figure:
     """Bars of training time on ICEWS05-15."""
     figure, (axes,) = start_figure()
-    table = tables()["time"]
-    paper = table.paper
-    assert paper is not None
+    table, paper = tables()["time"], published()["time"]
     bars: dict[str, tuple[float, str]] = {}  # label -> seconds and colour
     for row in paper.rows:
         colour = PAPER if row.startswith("TANGO") else OTHER
@@ -109,7 +103,7 @@ def plot_time(results: Results) -> Figure:
 
 def plot_dynamics(results: Results) -> Figure:
     """What the dynamics add over the solver time of a window: test MRR less that of the same model without."""
-    figure, panels = start_figure(1, 2, sharey=True)
+    figure, panels = start_figure(1, 2, share=True)
     table = tables()["dynamics"]
     for axes, form in zip(panels, ("paper form", "ours"), strict=True):
         for row in table.rows:
@@ -125,8 +119,7 @@ def plot_dynamics(results: Results) -> Figure:
         axes.set_xscale("log")
         axes.set_xlabel(f"solver time of a window ({form})")
     panels[0].set_ylabel("MRR less that without dynamics")
-    _legend(figure, panels[0])
-    return figure
+    return _with_legend(figure, panels[0])
 
 
 def usual_window(name: str) -> float:
@@ -135,12 +128,10 @@ def usual_window(name: str) -> float:
     return float(settings.step_time * settings.history)
 
 
-def start_figure(
-    lines: int = 1, columns: int = 1, height: float = 3.6, sharey: bool = False
-) -> tuple[Figure, list[Any]]:
-    """An empty figure with its panels, line by line."""
+def start_figure(rows: int = 1, columns: int = 1, height: float = 3.6, share: bool = False) -> tuple[Figure, list[Any]]:
+    """An empty figure with its panels, row by row; with ``share`` they have one scale for y."""
     figure = Figure(figsize=(7.2, height), dpi=150, layout="constrained")
-    axes = list(figure.subplots(lines, columns, squeeze=False, sharey=sharey).flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=share).flat)
     for one in axes:
         one.grid(alpha=0.3)
         one.set_axisbelow(True)
@@ -148,9 +139,10 @@ def start_figure(
     return figure, axes
 
 
-def _legend(figure: Figure, axes: Any) -> None:
+def _with_legend(figure: Figure, axes: Any) -> Figure:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, frameon=False, ncols=2, loc="outside lower center", fontsize="small")
+    return figure
 
 
 PLOTS: Mapping[str, Callable[[Results], Figure]] = {
@@ -164,9 +156,12 @@ PLOTS: Mapping[str, Callable[[Results], Figure]] = {
 
 def write_plots(folder: Path, results: Results) -> list[Path]:
     """``results-NAME.svg`` of each figure; the same results give the same files."""
+    return write_figures(folder, {f"results-{name}.svg": plot(results) for name, plot in PLOTS.items()})
+
+
+def write_figures(folder: Path, figures: Mapping[str, Figure]) -> list[Path]:
+    """Write figures by the names of their files, in a folder that is made where it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, plot in PLOTS.items():
-        written.append(folder / f"results-{name}.svg")
-        write_figure(plot(results), written[-1])
-    return written
+    for name, figure in figures.items():
+        write_figure(figure, folder / name)
+    return [folder / name for name in figures]

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Iterable
 from dataclasses import fields
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 
@@ -33,31 +33,28 @@ BENCHMARKS: dict[str, ModuleType] = {
 }
 
 
-def parameters(name: str) -> dict[str, tuple[Any, Any]]:
-    """Name -> (type, default) of everything that a benchmark can be asked, the device left out."""
-    measure = BENCHMARKS[name].measure
-    hints = get_type_hints(measure)
-    return {
-        p.name: (hints[p.name], p.default) for p in inspect.signature(measure).parameters.values() if p.name != "device"
-    }
+def parameters(name: str) -> dict[str, Any]:
+    """Everything that a benchmark can be asked, with its default; the device left out."""
+    given = inspect.signature(BENCHMARKS[name].measure).parameters.values()
+    return {parameter.name: parameter.default for parameter in given if parameter.name != "device"}
 
 
 def read_options(name: str, assignments: Iterable[str]) -> dict[str, Any]:
     """``key=value`` texts as options of a benchmark: its parameters, and settings of model and training."""
     values = {text: parse_assignment(text) for text in assignments}
     known, options, further = parameters(name), dict[str, Any](), []
-    model = dict(values.values()).get("model") or known.get("model", (str, None))[1] or USUAL_MODEL
+    model = dict(values.values()).get("model") or known.get("model") or USUAL_MODEL
     config = make_config(model)
     parts = (config.settings, config.train) if "settings" in known else ()
     settings = [field.name for part in parts for field in fields(part)]
     for text, (key, value) in values.items():
         if key in known and key != "settings":
-            options[key] = _check_option(f"bench {name}: {key}", value, known[key][1])
+            options[key] = _check_option(f"bench {name}: {key}", value, known[key])
         elif key.rpartition(".")[2] in settings:
             further.append(text)
         else:
             raise unknown_setting(f"bench {name}", key, [*known, *settings])
-    return options | ({"settings": (*known["settings"][1], *further)} if further else {})
+    return options | ({"settings": (*known["settings"], *further)} if further else {})
 
 
 def _check_option(where: str, value: Any, default: Any) -> Any:
@@ -73,9 +70,7 @@ def _check_option(where: str, value: Any, default: Any) -> Any:
 def run_benchmark(name: str, device: torch.device, **options: Any) -> dict[str, Any]:
     """The result of a benchmark with its parameters; one that takes no device runs on the CPU alone."""
     measure = BENCHMARKS[name].measure
-    chosen = {key: options.get(key, default) for key, (_, default) in parameters(name).items()}
-    if "device" in inspect.signature(measure).parameters:
-        measured = measure(**chosen, device=device)
-    else:
-        device, measured = torch.device("cpu"), measure(**chosen)
-    return make_result(name, chosen, measured, device)
+    chosen = parameters(name) | options
+    if "device" not in inspect.signature(measure).parameters:
+        return make_result(name, chosen, measure(**chosen), torch.device("cpu"))
+    return make_result(name, chosen, measure(**chosen, device=device), device)

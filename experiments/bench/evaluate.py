@@ -41,10 +41,7 @@ def measure(
     scorer.settle(train.to(device))
     exam = prepare(timeline, target)
 
-    tasks = {
-        "everything": lambda: evaluate(scorer, timeline, target),
-        "prepared": lambda: examine(scorer, exam),
-    }
+    tasks = {"everything": lambda: evaluate(scorer, timeline, target), "prepared": lambda: examine(scorer, exam)}
     with peak_memory(device) as peak:
         times = interleaved(tasks, repeats, device, warm=2 if device.type == "cuda" else 0)
     rows = [

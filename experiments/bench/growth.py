@@ -53,8 +53,8 @@ def measure(
     for axis in chosen:
         values = [value * facts if axis == "facts" else value for value in AXES[axis]]
         logger.info(f"{axis}: {', '.join(f'{value:,}' for value in values)}")
-        sizes = {"facts": facts, "entities": entities}
-        cases = [_Case(model, settings, sizes | {axis: value}, device) for value in values]
+        sizes = [{"facts": facts, "entities": entities, axis: value} for value in values]
+        cases = [_Case(model, settings, size, device) for size in sizes]
         encoders = _measure_encoders(cases, repeats, device)
         for value, case, (forward, backward) in zip(values, cases, encoders, strict=True):
             step = case.measure_step(max(2, repeats // 2))
@@ -113,9 +113,9 @@ class _Case:
             loss.backward()
             optimizer.step()
 
-        times = interleaved({"step": step}, repeats, self.device)["step"]
+        times = interleaved({"step": step}, repeats, self.device)
         optimizer.zero_grad()
-        return times
+        return times["step"]
 
 
 def _measure_encoders(cases: Sequence[_Case], repeats: int, device: torch.device) -> list[tuple[Times, Times]]:

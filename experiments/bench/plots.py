@@ -13,7 +13,7 @@ from experiments.plots import start_figure
 COLOURS = ("#0b5394", "#c27800", "#3d7a3d")  # of lines
 Result = Mapping[str, Any]
 SHADES = ("#9db8d2", "#0b5394", "#c27800", "#3d7a3d", "#8a3b8f")  # of the parts of a step
-AXES = {
+AXES = {  # of growth
     "entities": "entities N",
     "history": "snapshots in a window, k",
     "dim": "dimension d",
@@ -55,7 +55,7 @@ def plot_growth(results: Sequence[Result]) -> Figure:
     rows = results[0]["rows"]
     names = list(dict.fromkeys(row["axis"] for row in rows))
     lines = -(-len(names) // 2)
-    figure, panels = start_figure(lines, 2, height=2.7 * lines + 0.5, sharey=True)
+    figure, panels = start_figure(lines, 2, height=2.7 * lines + 0.5, share=True)
     for place, (axes, name) in enumerate(zip(panels, names, strict=False)):
         of_axis = [row for row in rows if row["axis"] == name]
         for (part, label), colour in zip(LINES.items(), COLOURS, strict=True):
@@ -70,18 +70,17 @@ def plot_growth(results: Sequence[Result]) -> Figure:
 def plot_grown(results: Sequence[Result]) -> Figure:
     """An epoch, and a thousand of its steps, over facts and over entities, with their slopes."""
     rows, figures = results[0]["rows"], results[0]["figures"]
-    figure, panels = start_figure(1, 2, sharey=True)
+    figure, panels = start_figure(1, 2, share=True)
     most = [row for row in rows if row["axis"] == "both"]
     lines = {"epoch": ("epoch", 1, COLOURS[0]), "step": ("1,000 steps", 1000, COLOURS[1])}
     for axes, name in zip(panels, ("facts", "entities"), strict=True):
         of_axis = [row for row in rows if row["axis"] == name]
         for part, (label, factor, colour) in lines.items():
-            (x, y), star = (
-                ([row[name] for row in some], [factor * row[f"{part}_seconds"] for row in some])
-                for some in (of_axis, most)
-            )
-            axes.plot(x, y, "o-", ms=4, color=colour, label=label)
-            axes.plot(*star, "*", ms=9, color=colour)
+            curve: dict[str, Any] = {"marker": "o", "ms": 4, "label": label}
+            star: dict[str, Any] = {"marker": "*", "ms": 9, "linestyle": ""}
+            for some, style in ((of_axis, curve), (most, star)):
+                seconds = [factor * row[f"{part}_seconds"] for row in some]
+                axes.plot([row[name] for row in some], seconds, color=colour, **style)
         slopes = [f"{part} {figures[key]:.2f}" for part in lines if (key := f"{name}_{part}_slope") in figures]
         axes.set_title(f"slope: {', '.join(slopes)}" if slopes else "", fontsize="medium", loc="left")
         _logarithmic(axes, name, [row[name] for row in of_axis or most], "seconds" if name == "facts" else "")

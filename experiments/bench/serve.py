@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from itertools import count
 from pathlib import Path
@@ -159,56 +159,52 @@ class Clients:
     def post_until(self, posts: int) -> None:
         """Further posts, one after the other; their times do not count."""
         logger.info(f"{self.posted} posts so far; going on to {posts}")
-        connection = Connection(self.port)
+        connection = self._connect()
         while self.posted < posts:
-            connection.send("/facts", {"facts": self.material.post(self.posted)})
+            _send(connection, "/facts", {"facts": self.material.post(self.posted)})
             self.posted += 1
+
+    def _connect(self) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
     def _note(self, part: str, start: float) -> None:
         end = time.perf_counter()
         self._requests.append((part, end, end - start))
 
     def _ask(self, seed: int) -> None:
-        connection = Connection(self.port)
+        connection = self._connect()
         for question in self.material.questions(seed):
             if self._over.is_set():
                 return
             start = time.perf_counter()
-            connection.send("/forecast", question)
+            _send(connection, "/forecast", question)
             self._note("forecast", start)
 
     def _post_every_second(self) -> None:
-        connection, first = Connection(self.port), time.perf_counter()
+        connection, first = self._connect(), time.perf_counter()
         for number in count():
             if self._over.wait(max(0.0, first + number - time.perf_counter())):
                 return
             facts = self.material.post(number)
             start = time.perf_counter()
-            reply = connection.send("/facts", {"facts": facts})
+            reply = _send(connection, "/facts", {"facts": facts})
             self._note("post", start)
             self.posted = number + 1
             question = {key: facts[0][key] for key in ("subject", "relation", "object")}
-            known = connection.send("/forecast", question)
+            known = _send(connection, "/forecast", question)
             if known["position"] < reply["position"] or str(known["answers"][0]["seen"]["last"]) != facts[0]["at"]:
                 raise DataError("a forecast after a post does not know its facts")
             self._note("visible", start)
 
 
-class Connection:
-    """A connection to the service that stays open."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-
-    def send(self, path: str, body: Any) -> Any:
-        """The reply to a post; any other status than 200 is an error."""
-        headers = {"Content-Type": "application/json"}
-        self._connection.request("POST", f"/api/v1{path}", json.dumps(body), headers)
-        reply = self._connection.getresponse()
-        content = reply.read()
-        if reply.status != 200:
-            raise DataError(f"{path} was answered with {reply.status}: {content[:300]!r}")
-        return json.loads(content)
+def _send(connection: HTTPConnection, path: str, body: Any) -> Any:
+    """The reply to a post; any other status than 200 is an error."""
+    connection.request("POST", f"/api/v1{path}", json.dumps(body), {"Content-Type": "application/json"})
+    reply = connection.getresponse()
+    content = reply.read()
+    if reply.status != 200:
+        raise DataError(f"{path} was answered with {reply.status}: {content[:300]!r}")
+    return json.loads(content)
 
 
 @contextmanager
@@ -235,11 +231,7 @@ def _serving(run: Path, journal: Path, device: torch.device) -> Iterator[tuple[i
 
 
 def _answers(port: int) -> bool:
-    connection = HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=5)) as connection, suppress(OSError, HTTPException):
         connection.request("GET", "/api/v1/health")
         return connection.getresponse().status == 200
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
+    return False
