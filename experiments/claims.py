@@ -139,7 +139,7 @@ def show_gains(results: Results) -> str:
             gains = []
             for data in SETS:
                 row = f"{data}, {row_of(best_decoder(data))}"
-                pair = (paper_form(results, "dynamics", row=row, column=column, form=form) for column in columns)
-                gains.append(gain(*pair, missing=MISSING))
+                more, less = (paper_form(results, "dynamics", row=row, column=c, form=form) for c in columns)
+                gains.append(gain(more, less, MISSING))
             rows.append((form, what, *gains))
     return markdown(("form", "dynamics with", *SETS), rows, left=2)

@@ -22,8 +22,14 @@ OF_VARIANTS = ("about", "data", *OF_SETS)  # keys of [variants.NAME]
 
 THINNED = "ICEWS05-15-thinned"  # the paper's ICEWS05-15_continuous, whose draw is not published
 THIN_SEED = 26  # the first draw with as many times as the paper's
-THINNED_COUNTS = {"train": 146_102, "valid": 19_319, "test": 17_341}  # of that draw
-THINNED_COUNTS |= {"entities": 10_488, "relations": 251, "times": 1_589}
+THINNED_COUNTS = {  # of that draw
+    "train": 146_102,
+    "valid": 19_319,
+    "test": 17_341,
+    "entities": 10_488,
+    "relations": 251,
+    "times": 1_589,
+}
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,9 @@ class Experiment:
 
 
 @cache
-def experiments() -> dict[str, Experiment]:
-    """All experiments of ``configs/`` by name."""
-    return {experiment.name: experiment for path in sorted(CONFIGS.glob("*.toml")) for experiment in read_file(path)}
+def experiments(data: tuple[str, ...] = ()) -> dict[str, Experiment]:
+    """All experiments of ``configs/`` by name; ``data`` replaces the sets that the files name."""
+    return {e.name: e for path in sorted(CONFIGS.glob("*.toml")) for e in read_file(path, data)}
 
 
 def read_file(path: Path, data: Iterable[str] = ()) -> Iterator[Experiment]:
@@ -113,12 +119,10 @@ def choose(patterns: Iterable[str], data: Iterable[str] = ()) -> list[Experiment
     A pattern that ends in ``.toml`` is the path of a file; ``data`` replaces the sets that the configs name.
     """
     chosen: dict[str, Experiment] = {}
-    known = {**experiments()}
-    if data:
-        known = {e.name: e for path in sorted(CONFIGS.glob("*.toml")) for e in read_file(path, data)}
+    known = experiments(tuple(data))
     for pattern in list(patterns) or ["*"]:
         if pattern.endswith(".toml"):
-            matching = {experiment.name: experiment for experiment in read_file(Path(pattern), data)}
+            matching = {e.name: e for e in read_file(Path(pattern), data)}
         else:
             matching = {n: e for n, e in known.items() if any(fnmatch(x, pattern) for x in (n, e.preset, e.data))}
         if not matching:

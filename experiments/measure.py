@@ -16,6 +16,7 @@ from tangokg.forecast import Forecaster
 from tangokg.models.tango import Tango
 from tangokg.quads import Quadruples
 from tangokg.rank import Metrics, distance_travelled, examine, horizon, inductive, multi_step, prepare
+from tangokg.rank.evaluate import answering
 from tangokg.rank.strata import strata
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import windows_at
@@ -102,18 +103,14 @@ def measure_state(forecaster: Forecaster) -> Figures:
     timeline = build_timeline(forecaster.facts).to(device_of(model))
     first, size = timeline.before(float(forecaster.dataset.test.t.min())), len(timeline)
     target = torch.linspace(first, size - 1, min(SAMPLED, size - first)).round().long()
-    turn = []
-    model.eval()
-    with torch.inference_mode():
+    turns = []
+    with answering(model):
         for one in target if isinstance(model, Tango) else ():
             encoded = model.encode(timeline, windows_at(timeline, one[None]))
             cosine = torch.cosine_similarity(encoded.states.touched.double(), encoded.start.double())
-            turn.append(1 - cosine.mean())
-    return {
-        "distance": distance_travelled(model, timeline, target),
-        "turn": float(torch.stack(turn).mean()) if turn else None,
-        "windows": len(target),
-    }
+            turns.append(float(1 - cosine.mean()))
+    turn = statistics.fmean(turns) if turns else None
+    return {"distance": distance_travelled(model, timeline, target), "turn": turn, "windows": len(target)}
 
 
 def measure_strata(forecaster: Forecaster) -> Figures:

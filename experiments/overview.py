@@ -109,8 +109,8 @@ def show_default(results: Results) -> str:
         ("the paper form of TANGO", *(_plain_mrr(results.mrr(best_in_paper_form(results, name)[1])) for name in data)),
     ]
     for system in systems():
-        figures = (f"{system.mrr[name]:.1f}" if name in system.mrr else NONE for name in data)
-        rows.append((f"{system.name} ({system.note})", *figures))
+        figures = (f"{system['mrr'][name]:.1f}" if name in system["mrr"] else NONE for name in data)
+        rows.append((f"{system['name']} ({system['note']})", *figures))
     return markdown(("", *data), rows)
 
 
@@ -128,12 +128,11 @@ def show_default_in_brief(results: Results) -> str:
     rows = []
     for experiment in _of_default():
         data = experiment.data
-        clean = {system.name: system.mrr[data] for system in systems() if system.clean and data in system.mrr}
-        best = max(clean, key=lambda name: clean[name], default="")
+        clean = [system for system in systems() if system["clean"] and data in system["mrr"]]
+        best = max(clean, key=lambda system: float(system["mrr"][data]), default=None)
         names = (experiment.name, f"recurrency/{data}", best_in_paper_form(results, data)[1])
-        rows.append(
-            (data, *(_plain_mrr(results.mrr(name)) for name in names), f"{clean[best]:.1f} ({best})" if best else NONE)
-        )
+        beside = f"{best['mrr'][data]:.1f} ({best['name']})" if best else NONE
+        rows.append((data, *(_plain_mrr(results.mrr(name)) for name in names), beside))
     return markdown(("data set", "`tango`", "`recurrency`", "paper form", "best published without look-ahead"), rows)
 
 

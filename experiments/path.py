@@ -80,23 +80,20 @@ def noting(stage: str, entered: dict[str, list[str]]) -> Iterator[None]:
     finally:
         sys.setprofile(None)
     earlier = {name for names in entered.values() for name in names}
-    names = (name_of(code) for code, module in called.items() if counts(code, module))
-    entered[stage] = [name for name in names if name not in earlier]
+    names = [counted_name(code, module) for code, module in called.items()]
+    entered[stage] = [name for name in names if name and name not in earlier]
 
 
-def counts(code: CodeType, module: str) -> bool:
-    """Whether it is a function of the package that counts."""
-    if not Path(code.co_filename).is_relative_to(HOME) or code.co_name.startswith("<") or code.co_name in LEFT_OUT:
-        return False
-    if "<locals>" in code.co_qualname:
-        return True
-    function: object = reduce(getattr_static, code.co_qualname.split("."), sys.modules[module])
-    return not isinstance(function, property | cached_property)
-
-
-def name_of(code: CodeType) -> str:
-    """``folder/file.py: function``."""
-    return f"{Path(code.co_filename).relative_to(HOME).as_posix()}: {code.co_qualname}"
+def counted_name(code: CodeType, module: str) -> str:
+    """``folder/file.py: function`` of a function of the package; "" where it does not count."""
+    path = Path(code.co_filename)
+    if not path.is_relative_to(HOME) or code.co_name.startswith("<") or code.co_name in LEFT_OUT:
+        return ""
+    if "<locals>" not in code.co_qualname:
+        function: object = reduce(getattr_static, code.co_qualname.split("."), sys.modules[module])
+        if isinstance(function, property | cached_property):
+            return ""
+    return f"{path.relative_to(HOME).as_posix()}: {code.co_qualname}"
 
 
 def main(say: Callable[[str], object] = print) -> None:

@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from multiprocessing import get_context, parent_process
@@ -20,6 +21,7 @@ import torch
 from experiments.bench.form import peak_memory
 from experiments.experiment import Experiment, open_dataset
 from experiments.measure import APART, MEASURES, epoch_seconds, figures_of, measure_horizons, measure_strata, strata_of
+from experiments.show import number
 from experiments.store import MEAN, RESULTS, place_of, read_json, read_results, write_result
 from tangokg.errors import DataError, TangoError
 from tangokg.forecast import Forecaster, results
@@ -220,18 +222,16 @@ def describe(job: Job, result: dict[str, Any]) -> str:
     line = ", ".join(f"{part} MRR {result[part]['time-aware']['mrr']:.2f}" for part in parts)
     if job.valid or job.assignments or job.out.resolve() == RESULTS.resolve():
         return line
-    try:
+    stored = None
+    with suppress(DataError):  # it was made with an earlier config
         stored = read_results(name=job.experiment.name).mrr(job.experiment.name)
-    except DataError:  # made with an earlier config
-        stored = None
     if stored is None:
         return f"{line}; nothing is stored to compare it with"
-    apart = round(result["test"]["time-aware"]["mrr"] - stored.mean, 2) + 0.0  # no -0.00
+    difference = round(result["test"]["time-aware"]["mrr"] - stored.mean, 2) + 0.0  # no -0.00
+    line += f"; stored {number(stored)} ({stored.seeds} seed{'s' * (stored.seeds > 1)}): {difference:+.2f}"
     if stored.spread is None:
-        return f"{line}; stored {stored.mean:.2f} (1 seed): {apart:+.2f}"
-    verdict = "within" if abs(apart) <= 2 * stored.spread else "beyond"
-    around = f"{stored.mean:.2f} ± {stored.spread:.2f} ({stored.seeds} seeds)"
-    return f"{line}; stored {around}: {apart:+.2f}, {verdict} two standard deviations"
+        return line
+    return f"{line}, {'within' if abs(difference) <= 2 * stored.spread else 'beyond'} two standard deviations"
 
 
 class Mean(Model):
@@ -261,10 +261,9 @@ def measure_mean(jobs: list[Job]) -> Path:
         model.load_state_dict(load_tensors(job.kept_weights)[0])
         members.append(model.to(choose_device(job.device)))
     mean = Forecaster(Mean(members), dataset, resolve(first.config, dataset), Progress())
-    parts = {"valid": dataset.valid, "test": dataset.test}
     result: dict[str, Any] = {"preset": first.experiment.preset, "dataset": dataset.name}
     result |= {"seeds": [job.seed for job in jobs], "strata": measure_strata(mean)}
-    result |= {name: figures_of(mean.evaluate(part)) for name, part in parts.items()}
+    result |= {part: figures_of(mean.evaluate(part)) for part in ("valid", "test")}
     path = place_of(first.out, first.experiment, MEAN)
     write_result(path, result | {"commit": first.commit or None})
     return path

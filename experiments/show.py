@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.bench.shown import markdown
 from experiments.experiment import THINNED, counts_of, experiments
-from experiments.published import PaperTable, Published, paper_step_time, published
+from experiments.published import Published, paper_step_time, published
 from experiments.store import Results, Value
 from experiments.tables import (
     AS_IT_IS,
@@ -109,10 +109,11 @@ def gain(more: Value | None, less: Value | None, missing: str = NONE) -> str:
     return f"{more.mean - less.mean:+.2f}" if more and less else missing
 
 
-def transition_pair(table: Table, row: str, column: str, results: Results) -> list[Value | None]:
+def transition_pair(table: Table, row: str, column: str, results: Results) -> tuple[Value | None, Value | None]:
     """A figure of the ablation with the transition layer, and without."""
     rows = (row, row.replace(" on ", f"{WITHOUT} on "))
-    return [value_of(table.of(row=name, column=column)[0], results) for name in rows]
+    more, less = (value_of(table.of(row=name, column=column)[0], results) for name in rows)
+    return more, less
 
 
 def _ablation(results: Results) -> str:
@@ -141,15 +142,10 @@ def _differences(results: Results) -> str:
 
 def _settings(results: Results) -> str:
     """The paper's best settings, and those of our configs with the same decoder."""
-    paper = published()["settings"]
-    data = ("ICEWS14", *(name for name in SETS))
-    source = {"ICEWS14": PART}
+    paper, data = published()["settings"], ("ICEWS14", *SETS)
+    names = [f"{best_decoder(name)}/{PART if name == 'ICEWS14' else name}" for name in data]
     files = {"paper form": "paper", "ours": "tango"}
-    ours = {
-        (form, name): _flat(f"{file}-{best_decoder(name)}/{source.get(name, name)}")
-        for form, file in files.items()
-        for name in data
-    }
+    ours = {form: [_flat(f"{file}-{name}") for name in names] for form, file in files.items()}
     rows = []
     for key in (*paper.rows, *OUR_SETTINGS):
         searched = ", ".join(map(str, paper.space.get(key, ())))
@@ -160,7 +156,7 @@ def _settings(results: Results) -> str:
             times = (paper_step_time(name) for name in data)
             rows.append((key, "paper", *(NONE if time is None else f"{time:.1g}" for time in times), ""))
         if key != "scale":
-            rows += [(key, form, *(plain(ours[form, name][key]) for name in data), "") for form in files]
+            rows += [(key, form, *(plain(config[key]) for config in configs), "") for form, configs in ours.items()]
     return markdown(("setting", "from", *data, "searched in the paper"), rows, left=2)
 
 
@@ -176,8 +172,7 @@ def plain(value: object) -> str:
 
 def _statistics(results: Results) -> str:
     """The paper's counts of each set, and ours as the registry has them, which reading checks."""
-    paper: PaperTable = published()["statistics"]
-    rows = []
+    paper, rows = published()["statistics"], []
     for data in dict.fromkeys([*paper.rows, "ICEWS14s", PART, THINNED]):
         if data in paper.rows:
             printed = (paper.get(data, column, "count") for column in paper.columns)
@@ -187,9 +182,4 @@ def _statistics(results: Results) -> str:
     return markdown(("data set", "from", *paper.columns), rows, left=2)
 
 
-SPECIAL = {
-    "ablation": _ablation,
-    "differences": _differences,
-    "settings": _settings,
-    "statistics": _statistics,
-}
+SPECIAL = {"ablation": _ablation, "differences": _differences, "settings": _settings, "statistics": _statistics}

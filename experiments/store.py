@@ -146,7 +146,7 @@ def check(path: Path, experiment: Experiment, seed: str, result: Result) -> None
     for part in ("valid", "test"):
         if part in result:
             _check_part(path, result, part)
-    if other := differences(experiment, result):
+    if other := changed_settings(experiment, result):
         raise DataError(f"{path}: was made with other settings than its config has now: {other}.")
 
 
@@ -161,20 +161,19 @@ def _check_part(path: Path, result: Result, part: str) -> None:
         raise DataError(f"{path}: {queries!r} queries of [{part}], expected an even number{most}.")
 
 
-def differences(experiment: Experiment, result: Result) -> str:
-    """In which settings a result departs from its config; "" where it does not.
+def changed_settings(experiment: Experiment, result: Result) -> str:
+    """The settings in which a result departs from its config; "" where it does not.
 
     Settings that were added or removed since, or are left to a rule (0 or ""), do not count; nor do settings of
     training that the config does not name: they are the machine's concern.
     """
-    config = experiment.config().to_tables()
-    wanted = {"settings": config.get("settings", {}), "train": {key: config["train"][key] for key in experiment.train}}
-    ruled = getattr(experiment.config().settings, "ruled", ())
+    config, stored = experiment.config(), result["config"]
+    tables, ruled = config.to_tables(), getattr(config.settings, "ruled", ())
+    wanted = tables.get("settings", {}) | {key: tables["train"][key] for key in experiment.train}
+    stored = BEFORE | stored.get("train", {}) | stored.get("settings", {})
     other = []
-    for table, values in wanted.items():
-        stored = (BEFORE if table == "train" else {}) | result["config"].get(table, {})
-        for key, value in values.items():
-            by_rule = value == "" or (key in ruled and not value)
-            if key in stored and stored[key] != value and not by_rule:
-                other.append(f"{key} {stored[key]} instead of {value}")
+    for key, value in wanted.items():
+        by_rule = value == "" or (key in ruled and not value)
+        if key in stored and stored[key] != value and not by_rule:
+            other.append(f"{key} {stored[key]} instead of {value}")
     return ", ".join(other)

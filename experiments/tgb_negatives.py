@@ -50,9 +50,8 @@ def number(edges: Path, dataset: Dataset) -> Numbering:
     text = pa.csv.ConvertOptions(column_types=dict.fromkeys(("head", "tail", "relation_type"), pa.string()))
     rows = pa.csv.read_csv(edges, convert_options=text)
     when, head, tail, relation = (rows.column(i).combine_chunks() for i in range(4))
-    both = pa.concat_arrays([head, tail]).dictionary_encode()
-    ends = np.asarray(both.indices).reshape(2, -1).T.ravel()  # head, tail, head, tail
-    entities = [both.dictionary[i].as_py() for i in _by_first(ends)]
+    order = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()  # head, tail, head, tail
+    entities = pa.concat_arrays([head, tail]).take(pa.array(order)).unique().to_pylist()
     relations = relation.unique().to_pylist()
     if all(one.isdecimal() for one in relations):
         relations = [str(i) for i in range(len(relations))]
@@ -66,22 +65,12 @@ def number(edges: Path, dataset: Dataset) -> Numbering:
     return Numbering(np.asarray(of_entities), np.asarray(of_relations), times, steps)
 
 
-def _by_first(ids: NDArray[Any]) -> list[int]:
-    """The distinct ids in the order in which they first stand."""
-    distinct, first = np.unique(ids, return_index=True)
-    ordered: list[int] = distinct[np.argsort(first)].tolist()
-    return ordered
-
-
 def convert(folder: Path, name: str) -> list[Path]:
     """Write ``NAME_valid_ns.parquet`` and ``NAME_test_ns.parquet`` beside the pickles; returns what was written."""
     try:
-        from tgb.utils.info import DATA_NS_STRATEGY_DICT
         from tgb.utils.utils import load_pkl
     except ImportError as error:
         raise DataError(f"the negatives are pickles, which py-tgb opens: pip install py-tgb ({error}).") from None
-    if DATA_NS_STRATEGY_DICT.get(name) != "dst-time-filtered":
-        raise DataError(f"{name}: its answers are ranked among all entities, so there are no negatives to convert.")
     edges = folder / f"{name}_edgelist.csv"
     dataset = find(edges, format="tgb")
     numbering, written = number(edges, dataset), []

@@ -40,8 +40,8 @@ def main(data: str, model: str, out: str, *settings: str) -> None:
     most = sorted(events, key=lambda event: -spent[event.key])[:SHOWN]
     kernels = [{"name": e.key[:90], "ms": round(spent[e.key], 3), "count": e.count / STEPS} for e in most]
     total = round(sum(spent.values()), 3)
-    result = {"data": data, "model": model, "settings": settings, "device": name_of(run.device), "commit": commit()}
-    result |= {"kernel_ms": total, "kernels": kernels}
+    about = {"data": data, "model": model, "settings": settings, "device": name_of(run.device), "commit": commit()}
+    result = about | {"kernel_ms": total, "kernels": kernels}
     Path(out).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(f"{total} ms a step; {out} has the {len(kernels)} that take the longest")
 

@@ -31,8 +31,8 @@ def main(name: str) -> None:
     first, progress = fit(data, make_config(tables=tables, seed=0, where=name))
     print(name, "first epoch, validation", round(progress.log[-1]["valid_mrr"], 2), flush=True)
     generator = torch.Generator().manual_seed(1)
-    facts = len(train.s)  # in the order of their times
-    for order, at in {"shuffled": torch.randperm(facts, generator=generator), "by time": torch.arange(facts)}.items():
+    by_time = torch.arange(len(train.s))
+    for order, at in {"shuffled": torch.randperm(len(by_time), generator=generator), "by time": by_time}.items():
         model = MODELS["distmult"].build(MODELS["distmult"].settings, train, torch.Generator())
         model.load_state_dict(first.state_dict())
         optimizer = torch.optim.Adam(model.train().parameters(), lr=RATE)
