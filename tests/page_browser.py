@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
@@ -27,12 +25,6 @@ def missing(what: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} is missing, and CI is true: the tests of the page must run.")
     pytest.skip(f"{what} is not installed: the page is not tested.")
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -54,31 +46,22 @@ def browser() -> Iterator[Any]:
 def site(browser: Any, made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service on a copy of the run; it takes new facts with a token alone."""
     folder = tmp_path_factory.mktemp("page")
-    run, log, port = folder / "run", folder / "log", _free_port()
+    run, log = folder / "run", folder / "log"
     shutil.copytree(made, run)
-    command = [sys.executable, "-m", "tangokg.cli", "serve", str(run), "--beside", str(made), "--port", str(port)]
+    command = [sys.executable, "-m", "tangokg.cli", "serve", str(run), "--beside", str(made), "--port", "0"]
     with log.open("w") as out:
         tokens = {"TANGOKG_WRITE_TOKEN": TOKEN}
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=os.environ | tokens)
-    address = f"http://127.0.0.1:{port}"
     try:
         end = time.monotonic() + PATIENCE
-        while not _answers(address):
+        while (address := re.search(r"(http://127\.0\.0\.1:\d+)/", log.read_text())) is None:  # told once it answers
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < end, log.read_text()
             time.sleep(0.2)
-        yield address
+        yield address[1]
     finally:
         process.terminate()
-        process.wait(10)
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urlopen(f"{address}/api/v1/health", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
+        process.wait(PATIENCE)
 
 
 Open = Callable[..., Any]

@@ -8,7 +8,7 @@ import torch
 from conftest import N, R, make_timeline
 from tangokg.history.features import expected_objects, fact_features, pair_features
 from tangokg.history.given import fact_numbers
-from tangokg.history.series import FAR, pasts_of, recent_pairs, tell, usual_gap
+from tangokg.history.series import FAR, active_pairs, edges_about, pasts_of, recent_pairs, tell, usual_gap
 from tangokg.snapshots.timeline import Timeline
 
 
@@ -43,6 +43,24 @@ def test_what_is_told_of_a_pair_equals_a_slow_look(known: int) -> None:
             spread = float(gaps.std(correction=0) / gaps.mean())
             assert float(told.spread[p]) == pytest.approx(spread, abs=1e-6)
     assert several or known < 4
+
+
+@pytest.mark.parametrize("known", [1, 4, 9])
+def test_the_edges_about_some_pairs_say_of_them_what_all_edges_say(known: int) -> None:
+    timeline = make_timeline(1)
+    gap, pair = usual_gap(timeline.t), torch.arange(0, N * 2 * R, 7)
+    rows, t = torch.full_like(pair, known), torch.full(pair.shape, float(known), dtype=torch.float64)
+    active = torch.bincount(pasts_of(timeline, gap).pair.j, minlength=len(timeline))
+    some = timeline.only(edges_about(timeline, pair)).give(active_pairs, active)
+    assert len(some.o) < len(timeline.o)
+    o = torch.arange(N).repeat(len(pair))
+    said = []
+    for part in (timeline, some):
+        pasts, of = pasts_of(part, gap), torch.arange(len(pair)).repeat_interleave(N)
+        fact = fact_numbers(part, pair[of], o)
+        of_facts = fact_features(pasts, pair[of], fact, rows[of], t[of])
+        said.append((fact >= 0, of_facts, pair_features(pasts, pair, rows, t)))
+    assert all(torch.equal(whole, part) for whole, part in zip(*said, strict=True))
 
 
 def test_recently_active_pairs_are_those_of_the_last_snapshots() -> None:

@@ -195,13 +195,13 @@ def test_requests_in_flight_are_limited(run: Path, open_client: Open, monkeypatc
 
     def slowly(*given: Any) -> Any:
         begun.set()
-        go.wait(10)
+        go.wait(120)
         return likely(*given)
 
     monkeypatch.setattr(asking, "likely", slowly)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, f"{API}/likely")
-        assert begun.wait(60)
+        assert begun.wait(120)
         reply = client.get(f"{API}/health")
         go.set()
         assert (reply.status_code, reply.headers["Retry-After"]) == (429, "1")
@@ -211,12 +211,12 @@ def test_requests_in_flight_are_limited(run: Path, open_client: Open, monkeypatc
 
 def test_a_request_is_in_flight_while_its_body_comes(run: Path, open_client: Open) -> None:
     """Else many with slow bodies would all be answered at once, however low the limit."""
-    client = open_client(run, in_flight=1)
+    client = open_client(run, in_flight=1, wait=120.0)
     begun, go = Event(), Event()
 
     async def receive() -> dict[str, Any]:
         begun.set()
-        await asyncio.to_thread(go.wait, 30)
+        await asyncio.to_thread(go.wait, 120)
         return {"type": "http.request", "body": b"{}", "more_body": False}
 
     async def send(message: dict[str, Any]) -> None:
@@ -228,10 +228,10 @@ def test_a_request_is_in_flight_while_its_body_comes(run: Path, open_client: Ope
     told: list[dict[str, Any]] = []
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: asyncio.run(client.app(scope | {"query_string": b""}, receive, send)))
-        assert begun.wait(30)
+        assert begun.wait(120)
         reply = client.get(f"{API}/health")
         go.set()
-        waiting.result(30)
+        waiting.result(120)
     assert reply.status_code == 429
     assert told[0]["status"] == 400
     assert client.get(f"{API}/health").status_code == 200

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,14 @@ from fastapi.testclient import TestClient
 
 from serve_runs import forecasts
 from tangokg.forecast import load
+from tangokg.quads.values import Quadruples, concatenate
 from tangokg.rank import SINGLE_STEP
-from tangokg.serve import asking
+from tangokg.serve import asking, schemas, scoring
+from tangokg.serve import state as serve_state
+from tangokg.serve.checking import make_facts
 from tangokg.serve.compacting import FILE, compact
 from tangokg.serve.hub import Hub
+from tangokg.serve.state import State
 
 API = "/api/v1"
 Fact = dict[str, Any]
@@ -287,16 +292,16 @@ def test_an_answer_lists_the_names_that_are_new(client: TestClient, run: Path) -
 
 
 def test_a_question_waits_for_a_position(run: Path, open_client: Open) -> None:
-    client = open_client(run, wait=1.0)
     facts = next_days(run)[0]
     question = {"subject": facts[0]["subject"], "relation": facts[0]["relation"], "min_position": 1}
-    assert client.post(f"{API}/forecast", json=question).status_code == 409
-    replies: list[Any] = []
-    asking = Thread(target=lambda: replies.append(client.post(f"{API}/forecast", json=question)))
-    asking.start()
-    post(client, facts)
-    asking.join()
-    assert replies[0].json()["position"] == 1
+    hasty = open_client(run, wait=0.1)
+    assert hasty.post(f"{API}/forecast", json=question).status_code == 409
+    hasty.__exit__(None, None, None)
+    client = open_client(run, wait=120.0)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.post, f"{API}/forecast", json=question)
+        post(client, facts)
+        assert waiting.result().json()["position"] == 1
 
 
 def test_every_answer_names_its_position(client: TestClient, run: Path) -> None:
@@ -311,6 +316,32 @@ def test_every_answer_names_its_position(client: TestClient, run: Path) -> None:
         replies.append(client.post(f"{API}/forecasts", json={"questions": [example]}))
         assert [reply.json()["position"] for reply in replies] == [position] * len(replies)
         assert position or post(client, facts)["position"] == 1
+
+
+def test_a_post_costs_its_own_facts_not_all_that_were_posted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fact is copied about log2(posts) times; joined anew with each post it would be posts / 2 times."""
+    copied: list[int] = []
+
+    def counting(parts: list[Quadruples]) -> Quadruples:
+        copied.append(sum(map(len, parts)))
+        return concatenate(parts)
+
+    monkeypatch.setattr(serve_state, "concatenate", counting)
+    state = State.of(load(run, "cpu"))
+    vocab, last = state.index.vocab, int(state.index.t[-1])
+    posts = 128
+    posted = [(f"Newcomer {i // 4}", vocab.relations[0], vocab.entities[i % 7], last + 1 + i) for i in range(posts)]
+    for position, (s, r, o, t) in enumerate(posted, 1):
+        fact = schemas.Fact(subject=s, relation=r, object=o, at=state.clock.format(float(t)))
+        state, new = state.with_facts(make_facts(state, [fact]), position)
+        assert len(new) == 1
+    assert sum(copied) <= posts * (math.log2(posts) + 1)
+    facts, names = state.forecaster.facts, state.index.vocab.entities
+    known = [
+        (names[s], vocab.relations[r], names[o], t)
+        for s, r, o, t in zip(facts.s, facts.r, facts.o, facts.t, strict=True)
+    ]
+    assert known[-posts:] == posted
 
 
 def test_a_post_that_cannot_be_written_is_not_taken(client: TestClient, run: Path) -> None:
@@ -368,14 +399,14 @@ def test_slow_questions_hold_nobody_up(run: Path, open_client: Open, monkeypatch
     def slowly(state: Any, questions: Any, span: float) -> Any:
         if questions[0].why:
             begun.set()
-            go.wait(30)
+            go.wait(120)
         return answer(state, questions, span)
 
     monkeypatch.setattr(asking, "answer", slowly)
     question = {"subject": facts[0]["subject"], "relation": facts[0]["relation"]}
     with ThreadPoolExecutor(1) as pool:
         reasons = pool.submit(client.post, f"{API}/forecast", json=question | {"why": True})
-        assert begun.wait(30)
+        assert begun.wait(120)
         assert post(client, facts)["position"] == 1
         assert client.post(f"{API}/forecast", json=question).json()["position"] == 1
         many = {"questions": [question | {"why": True}] * 40}
@@ -384,3 +415,27 @@ def test_slow_questions_hold_nobody_up(run: Path, open_client: Open, monkeypatch
         assert reasons.result().json()["answers"][0]["why"] is not None
     assert client.post(f"{API}/forecast", json=question | {"why": True}).json()["position"] == 1
     assert client.get(f"{API}/likely").json()["position"] == 1
+
+
+def test_questions_are_answered_from_before_while_a_post_is_taken(
+    client: TestClient, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that name the new position wait for it."""
+    facts = next_days(run)[0]
+    begun, go, score = Event(), Event(), scoring.score
+
+    def slowly(*given: Any) -> Any:
+        begun.set()
+        go.wait(120)
+        return score(*given)
+
+    monkeypatch.setattr(scoring, "score", slowly)
+    question = {"subject": facts[0]["subject"], "relation": facts[0]["relation"]}
+    with ThreadPoolExecutor(2) as pool:
+        posted = pool.submit(post, client, facts)
+        assert begun.wait(120)
+        assert client.post(f"{API}/forecast", json=question).json()["position"] == 0
+        later = pool.submit(client.post, f"{API}/forecast", json=question | {"min_position": 1})
+        go.set()
+        assert later.result().json()["position"] == 1
+        assert posted.result()["position"] == 1

@@ -85,13 +85,14 @@ def test_compact_folds_the_journal_into_the_run(run: Path, capsys: pytest.Captur
 
 
 def test_a_run_that_is_served_is_not_changed_by_others(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hold = "import sys, time; from pathlib import Path; from tangokg.train.locks import owning\n"
-    hold += "with owning(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", hold, str(run)], stdout=subprocess.PIPE, text=True) as other:
+    hold = "import sys; from pathlib import Path; from tangokg.train.locks import owning\n"
+    hold += "with owning(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    words = [sys.executable, "-c", hold, str(run)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        for words in ([], ["--compact"]):
-            assert main(["serve", str(run), *words]) == 2
+        for options in ([], ["--compact"]):
+            assert main(["serve", str(run), *options]) == 2
             assert "in use" in capsys.readouterr().err
         other.kill()
     with owning(run):
@@ -179,7 +180,7 @@ def test_the_demo_opens_the_page_on_its_world(tmp_path: Path) -> None:
         assert json.load(answer)["name"] == "world"
     assert list(tmp_path.glob("tango-*/demo/config.toml"))
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode in (0, 130)
     assert not list(tmp_path.glob("tango-*"))
 

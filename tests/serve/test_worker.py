@@ -23,10 +23,10 @@ def test_questions_that_wait_are_answered_together() -> None:
     worker.start()
     for i, future in enumerate(futures, 1):
         if i % 7:
-            assert future.result(10) == i * 10
+            assert future.result(120) == i * 10
         else:
             with pytest.raises(ValueError, match=str(i)):
-                future.result(10)
+                future.result(120)
     worker.stop()
     assert sizes == [MOST, 4]
 
@@ -43,10 +43,10 @@ def test_single_questions_go_before_many() -> None:
 
     def wait() -> None:
         begun.set()
-        hold.wait(10)
+        hold.wait(120)
 
     worker.run(wait)
-    assert begun.wait(10)
+    assert begun.wait(120)
     for i in range(MOST + 1):
         worker.ask(f"many {i}", Turn.MANY)
     worker.ask("single")
@@ -63,10 +63,10 @@ def test_what_fails_does_not_stop_the_thread() -> None:
     worker = Worker(answer)
     worker.start()
     with pytest.raises(KeyError):
-        worker.ask(1).result(10)
+        worker.ask(1).result(120)
     with pytest.raises(ZeroDivisionError):
-        worker.run(lambda: 1 // 0).result(10)
-    assert worker.run(lambda: 7).result(10) == 7
+        worker.run(lambda: 1 // 0).result(120)
+    assert worker.run(lambda: 7).result(120) == 7
     worker.stop()
 
 
@@ -76,10 +76,10 @@ def test_a_worker_that_is_dropped_gives_up_what_waits() -> None:
 
     def wait() -> None:
         begun.set()
-        hold.wait(10)
+        hold.wait(120)
 
     worker.run(wait)
-    assert begun.wait(10)
+    assert begun.wait(120)
     waiting = [worker.ask(i) for i in range(3)]
     worker.drop(0.1)
     hold.set()

@@ -16,6 +16,7 @@ from tangokg.forecast.chances import CANDIDATES, Chances
 from tangokg.forecast.known import Known
 from tangokg.forecast.questions import Question
 from tangokg.forecast.shares import best_shares, shares_of
+from tangokg.history.evidence import seen_before
 from tangokg.history.given import Candidates
 from tangokg.history.hazard_queries import RECENT
 from tangokg.history.series import recent_pairs
@@ -107,7 +108,7 @@ class Answering:
             share, _, happens = self.chances_of(o * self.labels + r + self.labels // 2, s, when, p)
             _, chance, _ = self.chances_of(s * self.labels + r, o, when)
         rows = torch.arange(len(candidates)).split(sizes.tolist())
-        columns = [s, r, o, share, chance]
+        columns = [s, r, o, share, chance, *self._seen(s, r, o, when.step)]
         return [self._describe(q, columns, happens, k) for q, k in zip(asked, rows, strict=True)]
 
     def _when(self, asked: list[Question], sizes: Tensor) -> AskedAt:
@@ -170,7 +171,7 @@ class Answering:
         """``(share, chance, happens)`` of facts (M,); ``p`` is what the model gives to them."""
         if p is None:
             p = shares_of(self.model, self.known, pair, o, when.known, when.step)
-        timeline = self.known.history_of(pair // self.labels, when.step)
+        timeline = self.known.history_of_pairs(pair, when.step)
         key = torch.stack([pair.double(), when.step, when.until], dim=1)
         of = torch.unique(key, dim=0, return_inverse=True)[1] if len(pair) else pair
         one = torch.zeros(int(of.max()) + 1 if len(of) else 0, dtype=torch.int64).scatter_(0, of, torch.arange(len(of)))
@@ -184,8 +185,9 @@ class Answering:
 
     def _fact(self, question: Question) -> Forecast:
         s, r, o = torch.tensor([[-1 if x is None else x] for x in (question.s, question.r, question.o)])
-        share, chance, happens = self.chances_of(s * self.labels + r, o, self._when([question], torch.tensor([1])))
-        return self._describe(question, [s, r, o, share, chance], happens)
+        when = self._when([question], torch.tensor([1]))
+        share, chance, happens = self.chances_of(s * self.labels + r, o, when)
+        return self._describe(question, [s, r, o, share, chance, *self._seen(s, r, o, when.step)], happens)
 
     # Two or three names are asked for
 
@@ -207,7 +209,8 @@ class Answering:
         p[back] = shares_of(self.model, self.known, pair[back], o[back], when.known[back], when.step[back])
         share, chance, _ = self.chances_of(pair, o, when, p)
         first = torch.argsort(chance, descending=True, stable=True)[:top]
-        return self._describe(question, [s, r, o, share, chance], None, first)
+        s, r, o, share, chance, step = (column[first] for column in (s, r, o, share, chance, when.step))
+        return self._describe(question, [s, r, o, share, chance, *self._seen(s, r, o, step)])
 
     def _active_pairs(self, question: Question) -> Tensor:
         """The pairs s * 2R + r that were active lately and may have a fact of the question; not too many."""
@@ -226,15 +229,24 @@ class Answering:
             pair = pair[forward if question.r is None else r == question.r]
         if len(pair) > MOST_PAIRS:
             when = self._when([question], torch.tensor([len(pair)]))
-            history = self.known.history_of(pair // self.labels, when.step)
+            history = self.known.history_of_pairs(pair, when.step)
             happens = self.chances.pair(history, pair, when.known, when.until, when.span)
             pair = pair[torch.argsort(happens, descending=True, stable=True)[:MOST_PAIRS]]
         return pair
 
+    def _seen(self, s: Tensor, r: Tensor, o: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+        """At how many times before its step each fact (M,) stood, and the last moment of it."""
+        count, moment = torch.zeros_like(s), torch.zeros_like(step)
+        for t in torch.unique(step).tolist():
+            rows = (step == t).nonzero()[:, 0]
+            counts, moments = seen_before(self.known.index, *(column[rows].numpy() for column in (s, r, o)), t)
+            count[rows], moment[rows] = torch.from_numpy(counts), torch.from_numpy(moments)
+        return count, moment
+
     def _describe(
         self, question: Question, columns: list[Tensor], happens: Tensor | None = None, rows: Tensor | None = None
     ) -> Forecast:
-        """``columns`` are s, r, o, share and chance; ``rows`` says which of them, and of ``happens``, are answers."""
+        """``columns`` are those of :class:`Candidate`; ``rows`` says which of them, and of ``happens``, are answers."""
         columns = columns if rows is None else [column[rows] for column in columns]
         whole = None if happens is None else float(happens[0 if rows is None else rows[0]])
         candidates = [Candidate(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 
 from tangokg.errors import harmless_line
 from tangokg.forecast.questions import UNKNOWN, Question
 from tangokg.forecast.reasons import Reasons
-from tangokg.history.evidence import seen_before
 from tangokg.history.index import HistoryIndex
 from tangokg.quads.showing import Share, html_folded, html_table, html_text, to_frame
 
@@ -121,20 +119,20 @@ class Candidate:
     o: int
     share: float
     chance: float
+    count: int  # of the times before the question at which the fact stood
+    moment: float  # the last of them
 
 
 def describe(history: HistoryIndex, question: Question, candidates: list[Candidate], happens: float | None) -> Forecast:
     """Ids and chances -> names, with what is known of each before the time asked for."""
     vocab, clock = history.vocab, history.clock
-    s, r, o = np.array([(one.s, one.r, one.o) for one in candidates], dtype=np.int64).reshape(-1, 3).T
-    seen = zip(*(column.tolist() for column in seen_before(history, s, r, o, question.step)), strict=True)
     answers = []
-    for one, (times, moment) in zip(candidates, seen, strict=True):
-        last = clock.format(moment) if times else None
+    for one in candidates:
+        last = clock.format(one.moment) if one.count else None
         names = vocab.entities[one.s], vocab.relations[one.r], vocab.entities[one.o]
         asked = dict(zip(("subject", "relation", "object", "fact"), (*names, names[2]), strict=True))
         name = asked.get(question.asked, ", ".join(names))
-        answers.append(Answer(name, one.share, one.chance, times, last, *names))
+        answers.append(Answer(name, one.share, one.chance, one.count, last, *names))
     return Forecast(
         UNKNOWN if question.s is None else vocab.entities[question.s],
         UNKNOWN if question.r is None else vocab.relations[question.r],

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tangokg.history.index import HistoryIndex
+from tangokg.history.series import edges_about
 from tangokg.models import Model
 from tangokg.models.protocol import Sight
 from tangokg.quads.values import Floats, Ids
@@ -69,6 +70,16 @@ class Known:
                 return self._whole
             kept = self._kept["around"] = Around(subjects, steps, self.index.around(subjects, steps, ways))
         return kept.timeline
+
+    def history_of_pairs(self, pair: Tensor, t: Tensor) -> Timeline:
+        """What says at some steps when pairs s * 2R + r had facts; of part of a history the edges about them alone."""
+        history = self.history_of(pair // (2 * self.num_relations), t)
+        if not history.is_part:
+            return history
+        some = torch.unique(pair)
+        key = id(history), some.numpy().tobytes()
+        made = self._keep("pairs", key, lambda: (history, history.only(edges_about(history, some))))
+        return made[1]
 
     def encode(self, windows: Windows, s: Tensor) -> Any:
         """What the model knows at some windows, for questions about some subjects alone."""

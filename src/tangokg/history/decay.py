@@ -14,16 +14,17 @@ def decayed_sums(occurrences: Occurrences, scale: Tensor) -> Tensor:
     .. math:: a_n = \sum_{i \le n} e^{-(t_n - t_i) / \tau} = 1 + e^{-(t_n - t_{n-1}) / \tau} a_{n-1}
 
     ``scale`` (K,) holds the :math:`\tau` in the data's unit. Maps of this form are joined in pairs, then fours, and so
-    on: no loop over occurrences, and no number grows with the length of the past.
+    on, as long as a fact has more: no loop over occurrences, and no number grows with the length of the past.
     """
     t = occurrences.times
     factor = torch.exp(-t.diff(prepend=t[:1])[:, None] / scale).to(scale.dtype)  # (E, K)
-    factor[occurrences.first] = 0
     total = torch.ones_like(factor)
-    longest = occurrences.first.diff(append=occurrences.first.new_tensor([len(t)])).max() if len(t) else 0
-    reach = 1
-    while reach < longest:
-        total = torch.cat([total[:reach], total[reach:] + factor[reach:] * total[:-reach]])
-        factor = torch.cat([factor[:reach], factor[reach:] * factor[:-reach]])
+    place = torch.arange(len(t), device=t.device) - occurrences.first.index_select(0, occurrences.fact)  # in its fact
+    rows, reach = (place > 0).nonzero()[:, 0], 1  # those that are not whole yet
+    while len(rows):
+        own, before = factor.index_select(0, rows), rows - reach
+        total.index_add_(0, rows, own * total.index_select(0, before))
+        factor.index_copy_(0, rows, own * factor.index_select(0, before))
         reach *= 2
+        rows = rows[place.index_select(0, rows) >= reach]
     return total

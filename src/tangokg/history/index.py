@@ -50,7 +50,7 @@ class HistoryIndex:
     edges: Layers  # by subject: back, r, o; each once
     timed: bool  # whether a moment says more than its step
 
-    @property
+    @cached_property
     def usual(self) -> HistoryIndex:
         """Without the times of facts that stand alone, decades from the rest; for questions about times only."""
         if self.clock.origin is None:

@@ -20,10 +20,10 @@ SAME_AGE = 1e-4  # of logarithms of ages
 
 def run_features(partners: Partners, past: Past, gap: float, dtype: torch.dtype) -> Tensor:
     """(P, F) of facts (s, r, o) of queries: their runs, what began since, and the starts of o in its role."""
-    queries, windows, timeline = partners.queries, partners.windows, partners.timeline
+    queries, windows = partners.queries, partners.windows
     window, s, r = (column.index_select(0, past.row) for column in (queries.window, queries.s, queries.r))
     known, t = windows.known.index_select(0, window), windows.t.index_select(0, window)
-    runs = timeline.derive(find_runs, gap)
+    runs = partners.facts.derive(find_runs, gap)
     age = (t - runs.start.index_select(0, past.at)) / gap
     own = describe_runs(age, runs.number.index_select(0, past.at), past.last == known - 1, dtype)
     starts = activity_of(partners, gap, dtype, starts=True)

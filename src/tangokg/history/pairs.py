@@ -92,7 +92,7 @@ class PairScorer(Head):
     ) -> ScoredPairs:
         """Scores of all partners; where they are screened, those of all but the best are K without y."""
         queries, past = partners.queries, partners.past
-        met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
+        met = partners.meetings.derive(count, meetings_of, gap, self.out.dtype)
         g, meetings = self.add_events(met, partners), statistics(met, past, partners.t)  # (Z, G), (Z, F)
         of_query, of_pair = self.add_sides(partners, project, gap)  # (B, H), (Z, H)
         of_pair = of_pair + meetings @ self.meeting + g @ self.pair
@@ -163,13 +163,14 @@ class PairScorer(Head):
         there = at >= occurrences.first.index_select(0, past.fact)[:, None]
         at, rows = at.clamp(min=0), torch.where(there, at, -1)
         age = ((partners.t[:, None] - occurrences.times[at]) / met.gap).to(self.time.dtype)
-        r = partners.timeline.r[occurrences.edge[at]]
+        r = partners.meetings.r[occurrences.edge[at]]
         token = partners.look_up(self.event, r) + time_code(age) @ self.time + self.position  # (Z, L, G)
         return rows, gelu(token) * there[..., None]
 
     def terms(self, partners: Partners, gap: float) -> Terms:
         """What each of the last events of a pair adds to K, exactly (docs/maths.md, row M59)."""
-        met = partners.timeline.derive(count, meetings_of, gap, self.out.dtype)
+        assert not partners.timeline.is_part, "edges are named by their rows in the whole history"
+        met = partners.meetings.derive(count, meetings_of, gap, self.out.dtype)
         at, vectors = self.events(met, partners)
         query, z, _ = partners.pairs()  # (P,), (P,)
         asked = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (P, G)
@@ -182,7 +183,7 @@ class PairScorer(Head):
     def same_facts(self, partners: Partners, begin: Tensor, gap: float) -> tuple[Tensor, Tensor, Tensor]:
         """Of the pairs whose (s, r, o) happened before: where they stand, their query, and their statistics."""
         queries, windows = partners.queries, partners.windows
-        facts = partners.timeline.derive(count, occurrences_of, gap, self.out.dtype)
+        facts = partners.facts.derive(count, occurrences_of, gap, self.out.dtype)
         known = windows.known.index_select(0, queries.window)
         past = past_of(facts.occurrences, queries.s * facts.occurrences.num_labels + queries.r, known)
         u = partners.of.index_select(0, past.row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ class Partners:
     """The distinct (window, subject) of some queries, and the past of each with every partner, in the order of o."""
 
     timeline: Timeline
+    meetings: Timeline  # of all partners of the subjects: of part of a history their edges alone
     windows: Windows
     queries: Queries
     of: Tensor  # (B,) which of the U subjects a query asks about
@@ -37,6 +39,15 @@ class Partners:
     def key(self) -> Tensor:
         """(Z,) subject and partner as one ascending number."""
         return self.past.row * self.timeline.num_entities + self.past.o
+
+    @cached_property
+    def facts(self) -> Timeline:
+        """The facts (s, r, o) of the queries; of part of a history their edges alone."""
+        if not self.timeline.is_part:
+            return self.timeline
+        labels, met = 2 * self.timeline.num_relations, self.meetings
+        asked = self.queries.s * labels + self.queries.r
+        return met.only(torch.isin(met.s * labels + met.r, asked).nonzero()[:, 0])
 
     def look_up(self, table: Tensor, r: Tensor) -> Tensor:
         """Rows of a (2R, ..) table for labels of any shape; a relation that training never saw has the mean row.
@@ -84,7 +95,10 @@ def find_partners(timeline: Timeline, windows: Windows, queries: Queries, gap: f
     n = timeline.num_entities
     key, of = torch.unique(queries.window * n + queries.s, return_inverse=True)
     window, s = key // n, key % n
-    past = past_of(meetings_of(timeline), s, windows.known.index_select(0, window))
+    meetings = timeline
+    if timeline.is_part:  # it holds edges further away, too
+        meetings = timeline.only(torch.isin(timeline.s, s).nonzero()[:, 0])
+    past = past_of(meetings_of(meetings), s, windows.known.index_select(0, window))
     start = torch.searchsorted(past.row, torch.arange(len(key) + 1, device=key.device))
     t = windows.t.index_select(0, window).index_select(0, past.row)
-    return Partners(timeline, windows, queries, of, window, s, start, past, t, ahead)
+    return Partners(timeline, meetings, windows, queries, of, window, s, start, past, t, ahead)

@@ -134,6 +134,20 @@ def pasts_of(timeline: Timeline, gap: float) -> Pasts:
     return timeline.derive(_make_pasts, gap)
 
 
+def edges_about(timeline: Timeline, pair: Tensor) -> Tensor:
+    """The rows of edges that say of pairs s * 2R + r all that :class:`Pasts` says, ascending.
+
+    They are those of (s, r) in either role, and the first of each subject at each time.
+    """
+    labels = 2 * timeline.num_relations
+    other = pair - pair % labels + (pair + timeline.num_relations) % labels
+    wanted = torch.isin(timeline.s * labels + timeline.r, torch.cat([pair, other]))
+    j = torch.repeat_interleave(timeline.offset.diff())
+    wanted[:1] = True
+    wanted[1:] |= (timeline.s[1:] != timeline.s[:-1]) | (j[1:] != j[:-1])
+    return wanted.nonzero()[:, 0]
+
+
 def active_pairs(timeline: Timeline) -> Tensor | None:
     """(T,) how many pairs (s, r) are active in each snapshot, where it is given; None: those of the timeline count."""
     return None

@@ -41,10 +41,10 @@ class EventTotals:
         group = entity.cpu().numpy()
         if label is not None:
             group = _role(group, *np.divmod(label.cpu().numpy(), num_relations))
-        wanted, of = np.unique(group, return_inverse=True)
-        found = look_up(self.layers, wanted, self.scale)
-        rows = np.flatnonzero(np.isin(wanted, found.group)[of])
-        at = np.searchsorted(found.group, group[rows])
+        found = look_up(self.layers, np.unique(group), self.scale)
+        at = np.searchsorted(found.group, group).clip(max=max(len(found) - 1, 0))
+        rows = np.flatnonzero(found.group[at] == group) if len(found) else at[:0]
+        at = at[rows]
         columns = (found.left, found.count, found.first, found.last)
         left, count, first, last = (torch.from_numpy(column[at]).to(t.device) for column in columns)
         place = torch.from_numpy(rows).to(t.device)
@@ -113,7 +113,10 @@ def _sum(rows: Totals, scale: Floats) -> Totals:
     """Rows of equal groups joined."""
     if not len(rows):
         return rows
-    order = slice(None) if (np.diff(rows.group) >= 0).all() else np.argsort(rows.group, kind="stable")
+    step = np.diff(rows.group)
+    if (step > 0).all():
+        return rows
+    order = slice(None) if (step >= 0).all() else np.argsort(rows.group, kind="stable")
     group, last = rows.group[order], rows.last[order]
     fresh = np.ones(len(group), bool)
     fresh[1:] = group[1:] != group[:-1]

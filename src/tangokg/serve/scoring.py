@@ -82,14 +82,15 @@ def _score(state: State, known: Known, new: Quadruples, among: NDArray[np.bool_]
                     top = torch.topk(p[place], min(CANDIDATES, p.shape[1]))
                     best_rows.append(row)
                     best.append((top.indices, top.values))
-    chance = _calibrated(answering, asked, np.arange(number), asked.o[:number], share[:number])[1]
-    return Scored(
-        rows,
-        rank[:number].tolist(),
-        rank[number:].tolist(),
-        chance.tolist(),
-        _bins(answering, asked, np.array(best_rows, np.int64), best, true),
+    objects, values = (torch.cat(list(part)).numpy() for part in zip(*best, strict=True))
+    of = np.repeat(np.array(best_rows, np.int64), [len(some) for some, _ in best])
+    facts = np.concatenate([np.arange(number), of]), np.concatenate([asked.o[:number], objects])
+    said, chance = _calibrated(answering, asked, *facts, np.concatenate([share[:number], values]))
+    happened = np.array(
+        [o in true[asked.key(row)] for row, o in zip(of.tolist(), objects.tolist(), strict=True)], float
     )
+    bins = _bins(said[number:].numpy(), happened)
+    return Scored(rows, rank[:number].tolist(), rank[number:].tolist(), chance[:number].tolist(), bins)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,13 +162,7 @@ def _calibrated(answering: Answering, asked: Asked, rows: Ids, o: Ids, p: Floats
     return share, chance
 
 
-def _bins(answering: Answering, asked: Asked, rows: Ids, best: list[tuple[Tensor, Tensor]], true: True_) -> list[Bin]:
-    if not len(rows):
-        return []
-    o, p = (torch.cat(list(part)).numpy() for part in zip(*best, strict=True))
-    each = np.repeat(rows, [len(objects) for objects, _ in best])
-    said = _calibrated(answering, asked, each, o, p)[0].numpy()
-    happened = np.array([b in true[asked.key(a)] for a, b in zip(each.tolist(), o.tolist(), strict=True)], float)
+def _bins(said: Floats, happened: Floats) -> list[Bin]:
     number = np.minimum((said * BINS).astype(int), BINS - 1)
     return [
         (int(i), float(said[number == i].sum()), float(happened[number == i].sum()), int((number == i).sum()))

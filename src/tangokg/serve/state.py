@@ -82,8 +82,8 @@ class State:
         forecaster._observed = list(forecaster._observed)  # all else of it is replaced, not changed
         added = forecaster.observe(facts)
         new = forecaster._observed[-1] if added else facts.select(slice(0))
-        if len(forecaster._observed) > 1:  # kept as one: each of them would keep its own names
-            forecaster._observed = [concatenate(forecaster._observed)]
+        if added:
+            forecaster._observed = _joined(forecaster._observed)
         return State(forecaster, position, self.measured, self._eve_with(new)), new
 
     def _eve_with(self, new: Quadruples) -> Known:
@@ -121,6 +121,14 @@ class State:
                     _ = vocab.entity_id(name) if kind == "entity" else vocab.relation_id(name)
                 except UnknownName as error:
                     raise NameUnknown(kind, name, error.nearest) from None
+
+
+def _joined(parts: list[Quadruples]) -> list[Quadruples]:
+    """The same facts, with the names of the last ones, in few parts: a fact is copied no more than log2(E) times."""
+    *earlier, last = parts
+    while earlier and len(earlier[-1]) <= 2 * len(last):
+        last = concatenate([earlier.pop(), last])
+    return [*(replace(part, vocab=last.vocab) for part in earlier), last]
 
 
 class NameUnknown(Exception):

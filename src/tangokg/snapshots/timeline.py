@@ -80,6 +80,18 @@ class Timeline:
         cut: dict[str, Any] = {name: getattr(self, name)[:end] for name, end in ends.items()}
         return replace(self, **cut)
 
+    def only(self, rows: Tensor) -> Timeline:
+        """Some edges, by their rows in ascending order, on the same times; what was given stays."""
+        columns = {name: getattr(self, name).index_select(0, rows) for name in "sro"}
+        timeline = replace(self, offset=torch.searchsorted(rows, self.offset), **columns)
+        timeline._given.update(self._given)
+        return timeline
+
+    @property
+    def is_part(self) -> bool:
+        """Whether these are some edges of a history, which gave what they cannot say by themselves."""
+        return bool(self._given)
+
     @cached_property
     def num_edges(self) -> Ids:
         """(T,) edges of each snapshot, on the host."""

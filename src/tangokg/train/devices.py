@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def product_precision(settings: TrainSettings) -> Iterator[None]:
 
 def device_of(model: nn.Module) -> torch.device:
     """Where a model is: on the device of its weights, without any on the CPU."""
-    return next((tensor.device for tensor in (*model.parameters(), *model.buffers())), torch.device("cpu"))
+    return next((tensor.device for tensor in chain(model.parameters(), model.buffers())), torch.device("cpu"))
 
 
 def name_of(device: torch.device) -> str:

@@ -189,7 +189,7 @@ function overTime(rows, evaluation) {
     layout: {
       shapes: known,
       yaxis: { range: [0, 1.03], tickformat: ".0%", nticks: 6 },
-      xaxis: rows.length < 3 ? { type: "category" } : { nticks: 6 },
+      xaxis: rows.length < 3 ? { type: "category" } : rows.length < 7 ? { tickvals: line.x } : { nticks: 6 }, // no hours
     },
   };
 }

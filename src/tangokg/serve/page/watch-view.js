@@ -7,6 +7,26 @@ import { nextTime, readModel } from "./run.js";
 import { setThreshold, unwatch, watched } from "./watch-list.js";
 import { percent } from "./words.js";
 
+const WRONG = [400, 404]; // of a question: another one may be answered
+
+/** All at once; where one of them cannot be answered, one by one: then a forecast, or what is wrong with it. */
+async function ask(questions) {
+  try {
+    return (await post("/forecasts", { questions })).forecasts;
+  } catch (error) {
+    if (!WRONG.includes(error.status)) throw error;
+  }
+  const found = [];
+  for (const question of questions)
+    found.push(
+      await post("/forecast", question).catch((error) => {
+        if (!WRONG.includes(error.status)) throw error;
+        return { error };
+      }),
+    );
+  return found;
+}
+
 export class WatchView extends HTMLElement {
   show() {
     this.result = el("div", { "aria-live": "polite" });
@@ -44,10 +64,8 @@ export class WatchView extends HTMLElement {
       );
     if (!this.result.childElementCount) this.result.replaceChildren(loading("Asking for chances"));
     try {
-      const { forecasts } = await post("/forecasts", {
-        questions: facts.map((fact) => toBody({ ...fact, at: nextTime() })),
-      });
-      const rows = facts.map((fact, i) => this.row(fact, forecasts[i]?.answers?.[0]));
+      const forecasts = await ask(facts.map((fact) => toBody({ ...fact, at: nextTime() })));
+      const rows = facts.map((fact, i) => this.row(fact, forecasts[i].answers?.[0], forecasts[i].error));
       return this.result.replaceChildren(
         el("p", { class: "faint" }, `At ${nextTime()}.`),
         el("ul", { class: "watched" }, rows),
@@ -64,13 +82,13 @@ export class WatchView extends HTMLElement {
     }
   }
 
-  row(fact, answer) {
+  row(fact, answer, error = null) {
     const id = freshId("threshold");
     const chance = answer?.chance ?? answer?.share ?? null;
     const state = el("span");
     const judge = (threshold) => {
       const above = chance !== null && chance >= threshold;
-      state.textContent = chance === null ? "unknown" : above ? "▲ above" : "below";
+      state.textContent = chance === null ? (error?.message ?? "unknown") : above ? "▲ above" : "below";
       state.className = above ? "state state-above" : "state";
     };
     judge(fact.threshold);
