@@ -28,7 +28,7 @@ ORDER = [
     "tune",
     "serve",
 ]
-SHARED = {"config", "errors", "masks", "shards"}
+SHARED = {"config", "errors", "masks", "shards", "showing"}
 MATHEMATICS = {  # libraries that a model may use
     "__future__",
     "abc",

@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from datetime import date
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -17,6 +18,7 @@ from tangokg.errors import ConfigError, nearest, offer
 
 S = TypeVar("S")
 TABLES = ("settings", "train")  # of a config; a key may be given without its table
+MOST_HORIZONS = 1000
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -67,6 +69,24 @@ def parse_duration(value: str | float, where: str) -> float:
     if match is None or float(match[1]) <= 0:
         raise ConfigError(f"{where} {value!r}: expected a time such as 90s, 8m or 1h.")
     return float(match[1]) * SECONDS[match[2]]
+
+
+def parse_horizons(text: str) -> list[float]:
+    """``3``, ``1,3,5``, ``1-8`` or a mixture -> horizons, in the order given."""
+    horizons: list[float] = []
+    for piece in text.split(","):
+        first, dash, last = piece.strip().partition("-")
+        try:
+            steps = range(int(first), int(last) + 1)[: MOST_HORIZONS + 1] if dash else [float(piece)]
+        except ValueError:
+            steps = []
+        horizons += map(float, steps)
+        if not steps or not all(0 < dt < inf for dt in steps) or len(horizons) > MOST_HORIZONS:
+            raise ConfigError(
+                f"--horizon {text!r}: expected numbers of time steps above 0: 3, a list 1,3,5 or a range 1-8, "
+                f"{MOST_HORIZONS} at most."
+            )
+    return horizons
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

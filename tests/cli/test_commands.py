@@ -17,9 +17,8 @@ from typer.main import get_command
 from cli_runs import SMALL, printed, run, write_events
 from tangokg.cli import main
 from tangokg.cli.app import app
-from tangokg.cli.evaluate import Filter
+from tangokg.cli.evaluate import Filter, ProtocolName
 from tangokg.cli.options import ABOUT_MODEL, DEVICES, parse_device
-from tangokg.cli.protocols import ProtocolName
 from tangokg.cli.train import SMALL as SMALLER
 from tangokg.forecast import load
 from tangokg.models import MODELS

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tangokg.cli import main
-from tangokg.cli.protocols import parse_horizons
+from tangokg.config import parse_horizons
 from tangokg.errors import ConfigError, RunError
 from tangokg.train import RunFolder
 

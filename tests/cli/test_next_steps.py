@@ -12,8 +12,9 @@ import pytest
 from cli_runs import SMALL, printed, write_events
 from conftest import facts_like, make_facts
 from tangokg.cli import main
-from tangokg.cli.next_steps import next_command, worth_asking
+from tangokg.cli.next_steps import next_command
 from tangokg.forecast import load
+from tangokg.quads import worth_asking
 from tangokg.train.locks import FileLock
 
 READING = ["--column", "subject=who", "--column", "relation=does", "--column", "object=whom", "--column", "time=day"]

@@ -13,8 +13,8 @@ import pytest
 from cli_runs import run as run  # a fixture
 from tangokg.cli import main
 from tangokg.cli.output import Output
-from tangokg.cli.tables import Fitted, make_table, widths
 from tangokg.forecast.writing import without_formulas
+from tangokg.showing import Fitted, make_table, widths
 
 EVIL = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202egnp.exe [bold]x[/bold] [link=http://x]y[/link]"
 STEERING = ("\x1b", "\x07", "\x9b", "\u202e")

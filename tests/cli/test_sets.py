@@ -13,11 +13,12 @@ import typer
 from cli_runs import printed, run, write_events
 from tangokg.cli import main
 from tangokg.cli.app import app
-from tangokg.cli.demo import demo_config, run_demo
+from tangokg.cli.demo import run_demo
 from tangokg.cli.output import Output
-from tangokg.cli.tables import bar, sparkline
+from tangokg.forecast.demo import demo_config
 from tangokg.quads import KNOWN, find
 from tangokg.quads.world import make_world
+from tangokg.showing import bar, sparkline
 from tangokg.train import make_config
 
 __all__ = ["run"]  # a fixture

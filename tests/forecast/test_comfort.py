@@ -23,8 +23,8 @@ import tangokg as tk
 from conftest import dated, make_dataset, make_forecaster
 from tangokg.errors import DataError, TangoError
 from tangokg.quads import read_events
-from tangokg.quads.showing import Share, html_table
 from tangokg.rank import SINGLE_STEP
+from tangokg.showing import Share, html_table
 from tangokg.train.display import Display
 from tangokg.train.notebook import NotebookDisplay, default_display, in_notebook
 

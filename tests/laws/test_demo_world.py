@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tangokg.cli.demo import compare, demo_config
 from tangokg.forecast import fit
+from tangokg.forecast.demo import compare_on_world, demo_config
 from tangokg.quads.world import make_world
 
 
@@ -13,7 +13,7 @@ from tangokg.quads.world import make_world
 def test_tango_lies_between_counters_and_oracle_and_knows_newcomers_better_than_frequency() -> None:
     world = make_world(0)
     tango = fit(world.dataset, demo_config(0))
-    rows = {row["model"]: row for row in compare(world, tango)}
+    rows = {row["model"]: row for row in compare_on_world(world, tango)}
     oracle = rows.pop("oracle")
     found = rows.pop("tango")
     assert all(row["mrr"] < found["mrr"] < oracle["mrr"] for row in rows.values())

@@ -156,7 +156,8 @@ def test_a_journal_of_another_run_is_told(run: Path, capsys: pytest.CaptureFixtu
 DEMO = """
 import sys
 from functools import partial
-from tangokg.cli import demo, main
+from tangokg.cli import main
+from tangokg.forecast import demo
 from tangokg.quads import world
 from tangokg.train import make_config
 world.make_world = partial(world.make_world, num_actors=40, num_newcomers=8, num_days=80)

@@ -2,33 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from tangokg.cli import (
-    compare,
-    data,
-    demo,
-    doctor,
-    evaluate,
-    forecast,
-    mcp,
-    models,
-    names,
-    push,
-    report,
-    serve,
-    show,
-    train,
-    tune,
-)
+from tangokg.cli.compare import compare
+from tangokg.cli.data import get, import_table, inspect_data, list_known
+from tangokg.cli.demo import demo
+from tangokg.cli.doctor import doctor
+from tangokg.cli.evaluate import evaluate
+from tangokg.cli.forecast import forecast
+from tangokg.cli.mcp import mcp
+from tangokg.cli.models import models
+from tangokg.cli.names import names
 from tangokg.cli.output import Output
+from tangokg.cli.push import push
+from tangokg.cli.report import report
+from tangokg.cli.serve import serve
+from tangokg.cli.show import show
+from tangokg.cli.train import train
+from tangokg.cli.tune import tune
+
+EXAMPLES = """
+tango train events.csv --column subject=actor --column object=target
+tango train ICEWS14s --model tango-distmult --set dim=100 --out runs/small
+tango train events.csv --out runs/events --resume
+tango evaluate runs/events
+tango evaluate runs/events --horizon 1-8 --json
+tango evaluate runs/events --split valid --by relation
+tango evaluate runs/events --by time --plot by-time.png
+tango forecast runs/events 'Xi Jinping' 'Make a visit' --at 2014-11-26
+tango forecast runs/events '?' 'Make a visit' Japan --top 3
+tango forecast runs/events --queries questions.csv --out answers.parquet
+tango compare ICEWS14s
+tango compare events.csv --model tango --model recurrence --set dim=32 --epochs 10 --plot compare.png
+tango compare ICEWS14s --model all --run runs/ICEWS14s-tango --out runs/all --device cuda
+tango report runs/events
+tango report runs/events runs/other --out comparison.html
+tango report runs/events --split valid --horizon 1-8 --overwrite
+tango demo
+tango demo --seed 7 --out runs/demo --overwrite
+tango tune ICEWS14s --budget 8m --out best.toml --plot study.png
+tango tune events.csv --model tango --set dim=32 --set 'history=[2, 4]' --workers 2
+tango tune world --preset paper-grid --study grid.study --trials 12
+tango serve runs/events
+tango serve runs/events --port 8080
+tango mcp http://127.0.0.1:8765
+tango mcp https://example.org --token-file tokens
+tango push runs/events owner/events
+tango push runs/events owner/events --facts
+tango models
+tango models tango
+tango names runs/events
+tango names runs/events korea --top 5
+tango show runs/events
+tango show runs/events --json
+tango doctor
+tango doctor --json
+tango data list
+tango data get YAGO
+tango data get YAGO --to data
+tango data inspect events.csv
+tango data inspect ICEWS14s --json
+tango data import events.csv data/events
+tango data import terms.csv data/terms --unit year --column start=from
+tango data import ICEWS05-15 data/irregular --thin 0
+"""
 
 
 def examples(*lines: str) -> str:
     """The end of a command's help."""
     return "\n\n".join(["Examples:", *lines])
+
+
+def examples_of(command: str) -> str:
+    """The examples of one command, such as ``data list``."""
+    return examples(*(line for line in EXAMPLES.split("\n") if f"{line} ".startswith(f"tango {command} ")))
 
 
 app = typer.Typer(
@@ -67,74 +117,17 @@ def tango(
     ctx.obj.quiet, ctx.obj.verbose = quiet, verbose
 
 
-app.command(
-    epilog=examples(
-        "tango train events.csv --column subject=actor --column object=target",
-        "tango train ICEWS14s --model tango-distmult --set dim=100 --out runs/small",
-        "tango train events.csv --out runs/events --resume",
-    )
-)(train.train)
-app.command(
-    epilog=examples(
-        "tango evaluate runs/events",
-        "tango evaluate runs/events --horizon 1-8 --json",
-        "tango evaluate runs/events --split valid --by relation",
-        "tango evaluate runs/events --by time --plot by-time.png",
-    )
-)(evaluate.evaluate)
-app.command(
-    epilog=examples(
-        "tango forecast runs/events 'Xi Jinping' 'Make a visit' --at 2014-11-26",
-        "tango forecast runs/events '?' 'Make a visit' Japan --top 3",
-        "tango forecast runs/events --queries questions.csv --out answers.parquet",
-    )
-)(forecast.forecast)
-app.command(
-    epilog=examples(
-        "tango compare ICEWS14s",
-        "tango compare events.csv --model tango --model recurrence --set dim=32 --epochs 10 --plot compare.png",
-        "tango compare ICEWS14s --model all --run runs/ICEWS14s-tango --out runs/all --device cuda",
-    )
-)(compare.compare)
-app.command(
-    epilog=examples(
-        "tango report runs/events",
-        "tango report runs/events runs/other --out comparison.html",
-        "tango report runs/events --split valid --horizon 1-8 --overwrite",
-    )
-)(report.report)
-app.command(epilog=examples("tango demo", "tango demo --seed 7 --out runs/demo --overwrite"))(demo.demo)
-app.command(
-    epilog=examples(
-        "tango tune ICEWS14s --budget 8m --out best.toml --plot study.png",
-        "tango tune events.csv --model tango --set dim=32 --set 'history=[2, 4]' --workers 2",
-        "tango tune world --preset paper-grid --study grid.study --trials 12",
-    )
-)(tune.tune)
-app.command(epilog=examples("tango serve runs/events", "tango serve runs/events --port 8080"))(serve.serve)
-app.command(epilog=examples("tango mcp http://127.0.0.1:8765", "tango mcp https://example.org --token-file tokens"))(
-    mcp.mcp
-)
-app.command(epilog=examples("tango push runs/events owner/events", "tango push runs/events owner/events --facts"))(
-    push.push
-)
-app.command(epilog=examples("tango models", "tango models tango"))(models.models)
-app.command(epilog=examples("tango names runs/events", "tango names runs/events korea --top 5"))(names.names)
-app.command(epilog=examples("tango show runs/events", "tango show runs/events --json"))(show.show)
-app.command(epilog=examples("tango doctor", "tango doctor --json"))(doctor.doctor)
+COMMANDS = (train, evaluate, forecast, compare, report, demo, tune, serve, mcp, push, models, names, show, doctor)
+for command in COMMANDS:
+    app.command(epilog=examples_of(command.__name__))(command)
 
+ON_DATA: dict[str, Callable[..., None]] = {
+    "list": list_known,
+    "get": get,
+    "inspect": inspect_data,
+    "import": import_table,
+}
 sets = typer.Typer(no_args_is_help=True, help="List, download, inspect and convert data sets.")
-sets.command("list", epilog=examples("tango data list"))(data.list_known)
-sets.command("get", epilog=examples("tango data get YAGO", "tango data get YAGO --to data"))(data.get)
-sets.command("inspect", epilog=examples("tango data inspect events.csv", "tango data inspect ICEWS14s --json"))(
-    data.inspect_data
-)
-sets.command(
-    "import",
-    epilog=examples(
-        "tango data import events.csv data/events",
-        "tango data import terms.csv data/terms --unit year --column start=from",
-        "tango data import ICEWS05-15 data/irregular --thin 0",
-    ),
-)(data.import_table)
+for name, action in ON_DATA.items():
+    sets.command(name, epilog=examples_of(f"data {name}"))(action)
 app.add_typer(sets, name="data", epilog=examples("tango data list", "tango data inspect events.csv"))

@@ -13,39 +13,31 @@ import typer
 
 from tangokg.cli.data import tell_data
 from tangokg.cli.fitting import fit_shown
-from tangokg.cli.forecast import answers_table
 from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import Json, Overwrite
 from tangokg.cli.output import Output
 from tangokg.cli.serving import check_extra, open_page
-from tangokg.cli.tables import make_table
 from tangokg.errors import ConfigError, RunError
+from tangokg.showing import FIGURES
 
 if TYPE_CHECKING:
-    from tangokg.forecast import Forecast, Forecaster
+    from tangokg.forecast import Forecast
     from tangokg.quads.world import World
     from tangokg.train import RunConfig
 
 EXAMPLE = Path("examples") / "trips.py"  # exists in a clone
 
-
-def demo_config(seed: int = 0) -> RunConfig:
-    """The settings of the demo, chosen on the validation part of the world of seed 0."""
-    from tangokg.train import make_config
-
-    tables: dict[str, Any] = {
-        "settings": {"dim": 32, "width": 16, "newcomers": 0.1},
-        "train": {"epochs": 8, "learning_rate": 0.005, "batch_windows": 4, "device": "cpu"},
-    }
-    return make_config("tango", tables, seed=seed)
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")]
+Out = Annotated[Path | None, typer.Option(metavar="RUN", help="Keep the run in this folder.")]
+Serve = Annotated[bool, typer.Option("--serve", help="Then open the page on the world it has learned.")]
 
 
 def demo(
     ctx: typer.Context,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0,
-    out: Annotated[Path | None, typer.Option(metavar="RUN", help="Keep the run in this folder.")] = None,
+    seed: Seed = 0,
+    out: Out = None,
     overwrite: Overwrite = False,
-    serve: Annotated[bool, typer.Option("--serve", help="Then open the page on the world it has learned.")] = False,
+    serve: Serve = False,
     as_json: Json = False,
 ) -> None:
     """Simulate a small world, train TANGO on it, and compare it with counters and with the truth."""
@@ -59,6 +51,7 @@ def demo(
         raise RunError(f"{out} exists; replace it with --overwrite, or choose another --out.")
     import torch
 
+    from tangokg.forecast.demo import demo_config
     from tangokg.quads.world import make_world
 
     torch.set_num_threads(1)  # the tensors are small: on a busy machine a second thread made it 30 times slower
@@ -88,79 +81,33 @@ def run_demo(
     what_next: bool = True,
 ) -> None:
     """The demo on any world with any settings."""
+    from tangokg.forecast.demo import compare_on_world, example_forecasts
+
     output.say("The built-in world: invented actors with known laws (python -m pydoc tangokg.quads.world).")
     tell_data(output, world.dataset)
     again = ["tango", "train", "--out", str(out), "--resume"]
     tango = fit_shown(output, world.dataset, config, out=out, again=again, overwrite=overwrite)
-    compared = compare(world, tango)
-    forecasts = _forecasts(world, tango)
+    compared, forecasts = compare_on_world(world, tango), example_forecasts(world, tango)
     if as_json:
         output.json({"compared": compared, "forecasts": [answer.to_dict() for _, answer, _ in forecasts]})
         return
-    output.show(_comparison(compared))
+    _show_comparison(output, compared)
     for who, answer, happened in forecasts:
         output.show("")
         output.show(f"{who}:", style="bold")
-        output.show(answers_table(answer, happened))
+        output.show(answer.table(happened))
     if what_next:
         _what_next(output, forecasts[-1][1], out)
 
 
-def compare(world: World, tango: Forecaster) -> list[dict[str, Any]]:
-    """Every model on the test part: all queries, and those with a newcomer; the best MRR first."""
-    from tangokg.forecast import Forecaster
-    from tangokg.forecast.counters import make_counter
-    from tangokg.models.counters import COUNTERS
-    from tangokg.models.oracle import Oracle
-    from tangokg.rank import inductive
-
-    models = {tango.config.model: tango, "oracle": Forecaster(Oracle(world), world.dataset, tango.config)}
-    models |= {name: make_counter(tango, name) for name in COUNTERS}
-    newcomers = inductive(tango.seen)
-    compared = []
-    for name, forecaster in models.items():
-        everyone, new = forecaster.evaluate(), forecaster.evaluate(protocol=newcomers)
-        compared.append(
-            {
-                "model": name,
-                **everyone["time-aware"].to_dict(),
-                "queries": everyone.queries,
-                "newcomers_mrr": new["time-aware"].mrr,
-                "newcomers_queries": new.queries,
-            }
-        )
-    return sorted(compared, key=lambda row: -row["mrr"])
-
-
-def _comparison(compared: list[dict[str, Any]]) -> Any:
-    rows = [
-        [row["model"], *(f"{row[key]:.2f}" for key in ("mrr", "hits@1", "hits@3", "hits@10", "newcomers_mrr"))]
-        for row in compared
-    ]
+def _show_comparison(output: Output, compared: list[dict[str, Any]]) -> None:
+    keys = ("mrr", "hits@1", "hits@3", "hits@10", "newcomers_mrr")
+    rows = [[row["model"], *(f"{row[key]:.2f}" for key in keys)] for row in compared]
     title = (
         f"The test part, time-aware, in per cent: {compared[0]['queries']:,} queries, "
         f"{compared[0]['newcomers_queries']:,} of them with a newcomer. Nobody can beat the oracle."
     )
-    return make_table(title, ("model", "MRR", "Hits@1", "Hits@3", "Hits@10", "MRR, newcomers"), rows)
-
-
-def _forecasts(world: World, tango: Forecaster) -> list[tuple[str, Forecast, frozenset[str]]]:
-    """Forecasts of what the most active newcomer of the test part, and the most active other actor, did last."""
-    import numpy as np
-
-    facts, newcomer = world.dataset.test, world.since > 0
-    names, relations = facts.vocab.entities, facts.vocab.relations
-    forecasts = []
-    for who, among in (("A newcomer, whom training never saw", newcomer), ("One who was always there", ~newcomer)):
-        acts = facts.select(among[facts.s])
-        if not len(acts):
-            continue
-        acts = acts.select(acts.s == np.bincount(acts.s).argmax())
-        acts = acts.select(acts.r == np.bincount(acts.r).argmax())
-        last = acts.select(acts.t == acts.t.max())
-        answer = tango.forecast(names[last.s[0]], relations[last.r[0]], at=int(last.t[0]), top=5)
-        forecasts.append((who, answer, frozenset(names[o] for o in last.o)))
-    return forecasts
+    output.table(title, ("model", *FIGURES, "MRR, newcomers"), rows)
 
 
 def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:

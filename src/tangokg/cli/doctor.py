@@ -14,7 +14,6 @@ import typer
 
 from tangokg.cli.options import Json
 from tangokg.cli.output import Output
-from tangokg.cli.tables import make_table
 
 
 def doctor(ctx: typer.Context, as_json: Json = False) -> None:
@@ -27,15 +26,14 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
     rows = []
     for subject, values in report.items():
         for place, (name, value) in enumerate(values.items()):
-            rows.append([subject if place == 0 else "", name, _text(value)])
-    output.show(make_table("tango doctor", ("", "", ""), rows, left=3))
+            rows.append([subject if place == 0 else "", name, "-" if value is None else str(value)])
+    output.table("tango doctor", ("", "", ""), rows, left=3)
 
 
 def examine() -> dict[str, dict[str, Any]]:
     """Subject -> name -> value."""
     from tangokg import __version__
-    from tangokg.cli.data import known_sets
-    from tangokg.quads import cache_folder, data_folders
+    from tangokg.quads import cache_folder, data_folders, known_sets
 
     core, extras = _requirements()
     versions = {"tangokg": __version__, "python": sys.version.split()[0]} | {name: _installed(name) for name in core}
@@ -96,7 +94,3 @@ def _installed(name: str) -> str | None:
 def _extra(requirements: list[str]) -> str:
     missing = [line for line in requirements if _installed(_name(line)) is None]
     return f"missing: pip install {shlex.join(missing)}" if missing else "installed"
-
-
-def _text(value: Any) -> str:
-    return "-" if value is None else str(value)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tangokg.cli.output import Output, Stopped
-from tangokg.cli.tables import counted
+from tangokg.showing import counted
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster

@@ -8,7 +8,6 @@ import typer
 
 from tangokg.cli.options import Json, Run
 from tangokg.cli.output import Output
-from tangokg.cli.tables import make_table
 from tangokg.errors import DataError, nearest, offer
 
 
@@ -39,4 +38,4 @@ def names(
         raise DataError(f"no name of {run} contains {text!r}.{offer(map(repr, nearest(text or '', every)))}")
     rows = [[row["name"], row["kind"], row["last"] or "", f"{row['facts']:,}"] for row in found]
     title = f"Names of {run}" + (f" with {text!r}" if text else ", the most frequent")
-    output.show(make_table(title, ("name", "kind", "last seen", "facts"), rows, left=3))
+    output.table(title, ("name", "kind", "last seen", "facts"), rows, left=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from tangokg.errors import ConfigError
+from tangokg.showing import plain
 
 if TYPE_CHECKING:
     from tangokg.quads import Dataset
@@ -27,6 +29,14 @@ ABOUT_MODEL = (
     "recurrence."
 )
 DEVICES = ("auto", "cpu", "cuda")
+
+
+class Split(StrEnum):
+    """Parts that a run can be evaluated on."""
+
+    VALID = "valid"
+    TEST = "test"
+
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help=ABOUT_DATA)]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
@@ -164,6 +174,12 @@ def _in_panel(hint: Any) -> Any:
     option = copy(option)
     option.rich_help_panel = PANEL
     return Annotated[kind, option]
+
+
+def train_settings(settings: list[str] | None, **given: object) -> list[str]:
+    """The texts of --set, and other options as settings of training; those that were not given are left out."""
+    texts = [f"train.{name}={plain(value)}" for name, value in given.items() if value not in (None, False)]
+    return [*(settings or []), *texts]
 
 
 def parse_device(name: str | None) -> str:

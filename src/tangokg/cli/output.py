@@ -6,12 +6,13 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tangokg.errors import HIDDEN, TangoError, harmless, harmless_line
+from tangokg.showing import make_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +66,12 @@ class Output:
             self.results.print(Text(harmless(renderable), style=style), soft_wrap=True)
         else:
             self.results.print(renderable)
+
+    def table(
+        self, title: str | Sequence[str], columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
+    ) -> None:
+        """Print a table as :func:`tangokg.showing.make_table` makes it."""
+        self.show(make_table(title, columns, rows, left))
 
     def shown(self, text: str) -> str:
         """A text for standard output: exact for a program, harmless on a terminal."""

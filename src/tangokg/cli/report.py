@@ -7,35 +7,41 @@ from typing import Annotated
 
 import typer
 
-from tangokg.cli.evaluate import Split
-from tangokg.cli.options import AllowSeen, Device, parse_device
+from tangokg.cli.options import AllowSeen, Device, Split, parse_device
 from tangokg.cli.output import Output
-from tangokg.cli.protocols import parse_horizons
+from tangokg.config import parse_horizons
+
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs on the same data.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where the report goes, a file or a folder; by default report.html in the run, or beside the first of "
+        "several.",
+    ),
+]
+Part = Annotated[Split, typer.Option(help="The part to report on.")]
+Horizon = Annotated[
+    str | None,
+    typer.Option(
+        metavar="STEPS",
+        help="How far ahead to forecast, in the data's unit: 3, 1,3,5 or 1-8; by default 1, 2, 4 and 8 usual gaps.",
+    ),
+]
+Questions = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Rank at most N questions, drawn evenly where there are more.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")]
 
 
 def report(
     ctx: typer.Context,
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs on the same data.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where the report goes, a file or a folder; by default report.html in the run, or beside the first of "
-            "several.",
-        ),
-    ] = None,
-    split: Annotated[Split, typer.Option(help="The part to report on.")] = Split.TEST,
-    horizon: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STEPS",
-            help="How far ahead to forecast, in the data's unit: 3, 1,3,5 or 1-8; by default 1, 2, 4 and 8 usual gaps.",
-        ),
-    ] = None,
-    questions: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Rank at most N questions, drawn evenly where there are more.")
-    ] = 10_000,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
+    runs: Runs,
+    out: Out = None,
+    split: Part = Split.TEST,
+    horizon: Horizon = None,
+    questions: Questions = 10_000,
+    overwrite: Overwrite = False,
     allow_seen: AllowSeen = False,
     device: Device = None,
 ) -> None:

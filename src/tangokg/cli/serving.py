@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import webbrowser
 from importlib.util import find_spec
@@ -38,7 +37,7 @@ def share_cores() -> None:
 def open_page(output: Output, run: Path, kept: bool) -> None:
     """Serve a run on this machine, and show its page, until Ctrl-C."""
     from tangokg import __version__
-    from tangokg.serve.running import serve
+    from tangokg.serve.running import free_port, serve
     from tangokg.serve.settings import ServeSettings
 
     def tell(url: str) -> None:
@@ -46,19 +45,7 @@ def open_page(output: Output, run: Path, kept: bool) -> None:
         output.say(f"Ask it at {url} - stop with Ctrl-C.{'' if kept else ' The run goes then; keep one with --out.'}")
         open_browser(url)
 
-    serve(run, ServeSettings(host=HOST, port=_free(PORT), version=__version__), tell=tell)
-
-
-def _free(port: int) -> int:
-    """This port, or where it is taken, 0: any other."""
-    with socket.socket() as one:
-        if os.name == "posix":
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind((HOST, port))
-        except OSError:
-            return 0
-    return port
+    serve(run, ServeSettings(host=HOST, port=free_port(HOST, PORT), version=__version__), tell=tell)
 
 
 def open_browser(url: str) -> None:

@@ -6,7 +6,7 @@ import typer
 
 from tangokg.cli.options import Json, Run
 from tangokg.cli.output import Output
-from tangokg.cli.tables import FIGURES, figures, make_table, plain
+from tangokg.showing import FIGURES, figures, plain
 
 
 def show(ctx: typer.Context, run: Run, as_json: Json = False) -> None:
@@ -24,8 +24,8 @@ def show(ctx: typer.Context, run: Run, as_json: Json = False) -> None:
         for subject in ("run", "data", "settings", "training")
         for place, (key, value) in enumerate(found[subject].items())
     ]
-    output.show(make_table(str(run), ("", "", ""), rows, left=3))
+    output.table(str(run), ("", "", ""), rows, left=3)
     if found["metrics"]:
         figure_rows = [[part, *figures(values), f"{n:,}"] for part, (values, n) in found["metrics"].items()]
         output.show("")
-        output.show(make_table("time-aware, in per cent", ("part", *FIGURES, "queries"), figure_rows))
+        output.table("time-aware, in per cent", ("part", *FIGURES, "queries"), figure_rows)

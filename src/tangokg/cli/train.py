@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +11,7 @@ import typer
 
 from tangokg.cli.data import tell_data
 from tangokg.cli.fitting import fit_shown
-from tangokg.cli.next_steps import next_command, worth_asking
+from tangokg.cli.next_steps import next_command
 from tangokg.cli.options import (
     ABOUT_DATA,
     AllowSeen,
@@ -30,13 +28,14 @@ from tangokg.cli.options import (
     Settings,
     ShardEntities,
     Splitting,
+    train_settings,
     with_reading,
 )
 from tangokg.cli.output import Output
 from tangokg.cli.processes import first_speaks
-from tangokg.cli.tables import FIGURES, counted, figures, make_table
 from tangokg.config import parse_duration
 from tangokg.errors import ConfigError, DataError, RunError
+from tangokg.showing import FIGURES, counted, figures
 
 if TYPE_CHECKING:
     from tangokg.forecast import Forecaster
@@ -49,46 +48,43 @@ FILTERS = ("time-aware", "raw", "time-unaware")  # the first is shown without -v
 FEW_FACTS, FEW_ENTITIES = 2000, 500  # to train on; below either, smaller settings are faster and usually better
 SMALL = ("dim=32", "history=2", "epochs=10", "learning_rate=0.01")
 
+DataOrNone = Annotated[
+    str | None,
+    typer.Argument(metavar="DATA", help=f"{ABOUT_DATA} With --resume it can be left out: the run has its own facts."),
+]
+Config = Annotated[Path | None, typer.Option(metavar="FILE", help="Settings from a TOML file.")]
+Out = Annotated[Path | None, typer.Option(metavar="RUN", help="Folder of the run; by default runs/<data>-<model>.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run, with its settings.")]
+From = Annotated[Path | None, typer.Option("--from", metavar="RUN", help="Start from a trained run, with newer data.")]
+Budget = Annotated[str | None, typer.Option(metavar="TIME", help="Train for at most this long: 90s, 10m, 2h, or none.")]
+Refit = Annotated[bool, typer.Option("--refit", help="Then train on all parts, for use; the figures are from before.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw loss and validation MRR: .png, .svg or .pdf.")]
+
 
 @with_reading
 @first_speaks
 def train(
     ctx: typer.Context,
     reading: Splitting,
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATA", help=f"{ABOUT_DATA} With --resume it can be left out: the run has its own facts."
-        ),
-    ] = None,
+    data: DataOrNone = None,
     model: Model = None,
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings from a TOML file.")] = None,
+    config: Config = None,
     settings: Settings = None,
     seed: Seed = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Folder of the run; by default runs/<data>-<model>.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run, with its settings.")] = False,
+    out: Out = None,
+    resume: Resume = False,
     overwrite: Overwrite = False,
-    start: Annotated[
-        Path | None, typer.Option("--from", metavar="RUN", help="Start from a trained run, with newer data.")
-    ] = None,
+    start: From = None,
     allow_seen: AllowSeen = False,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Train for at most this long: 90s, 10m, 2h, or none.")
-    ] = None,
+    budget: Budget = None,
     epochs: Epochs = None,
-    refit: Annotated[
-        bool, typer.Option("--refit", help="Then train on all parts, for use; the figures are from before.")
-    ] = False,
+    refit: Refit = False,
     device: Device = None,
     devices: Devices = None,
     nodes: Nodes = None,
     rendezvous: Rendezvous = None,
     shard_entities: ShardEntities = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw loss and validation MRR: .png, .svg or .pdf.")
-    ] = None,
+    plot: Plot = None,
     log: Log = None,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +93,7 @@ def train(
     if resume and overwrite:
         raise ConfigError("--resume goes on with a run and --overwrite replaces it: give one of them.")
     output.check_figure(plot)
-    from tangokg.forecast.counters import counted_parts
+    from tangokg.forecast.outcome import kept_results
     from tangokg.train import RunFolder, processes
     from tangokg.train.loggers import choose_loggers
 
@@ -107,8 +103,8 @@ def train(
     helps = processes.place()[0] > 0  # another process writes and says everything
     output.quiet = output.quiet or helps
     dataset = reading.read(data) if data is not None else _kept_data(out if resume else None)
-    limits = _limits(budget, epochs, refit) + (["train.shard_entities=true"] if shard_entities else [])
-    assignments = [*(settings or []), *limits, *([f"train.device={device}"] if device else [])]
+    limits = {"epochs": epochs, "budget": _seconds(budget), "refit": refit, "shard_entities": shard_entities}
+    assignments = train_settings(settings, **limits, device=device)
     resolved = _resolve(RunFolder(start).config() if start else None, model, config, assignments, seed)
     folder = out or Path("runs") / f"{dataset.name}-{resolved.model}"
     if resume and RunFolder(folder).begun:
@@ -123,11 +119,7 @@ def train(
     forecaster = fit_shown(output, dataset, resolved, out=folder, again=again, loggers=loggers, **options)
     if helps:
         return
-    metrics = _metrics(forecaster, folder) | counted_parts(forecaster)
-    if as_json:
-        output.json(metrics)
-    else:
-        output.show(_table(metrics, FILTERS if output.verbose else FILTERS[:1]))
+    _show(output, kept_results(RunFolder(folder), forecaster), folder, as_json)
     if plot:
         _plot(output, plot, forecaster, folder)
     _what_next(output, forecaster, folder, data)
@@ -146,11 +138,9 @@ def _kept_data(resumed: Path | None) -> Dataset:
     return RunFolder(resumed).dataset().made_with
 
 
-def _limits(budget: str | None, epochs: int | None, refit: bool) -> list[str]:
-    """``--budget``, ``--epochs`` and ``--refit`` as settings."""
-    seconds = None if budget is None else -1.0 if budget == "none" else parse_duration(budget, "--budget")
-    values = {"epochs": epochs, "budget": seconds, "refit": "true" if refit else None}
-    return [f"train.{name}={value}" for name, value in values.items() if value is not None]
+def _seconds(budget: str | None) -> float | None:
+    """``--budget`` as a setting."""
+    return None if budget is None else -1.0 if budget == "none" else parse_duration(budget, "--budget")
 
 
 def _resolve(
@@ -160,12 +150,8 @@ def _resolve(
     from tangokg.train import load_config, make_config
 
     if file is not None:
-        config = load_config(file, model, assignments)
-        return config if seed is None else replace(config, seed=seed)
-    tables = base.to_tables() if base else {}
-    if base and model not in (None, base.model):
-        tables.pop("settings", None)  # of another model
-    return make_config(model, tables, assignments, seed)
+        return load_config(file, model, assignments, seed)
+    return make_config(model, base.to_tables() if base else {}, assignments, seed)
 
 
 def _hint_smaller(output: Output, dataset: Dataset, folder: Path) -> None:
@@ -197,37 +183,34 @@ def _tell_start(output: Output, start: Path, dataset: Dataset) -> None:
     )
 
 
-def _metrics(forecaster: Forecaster, out: Path) -> dict[str, Any]:
-    """What the run measured; a run without it measures now."""
-    from tangokg.forecast import results
-    from tangokg.train import RunFolder
-
-    path = out / "metrics.json"
-    if not path.exists():
-        RunFolder(out).save_metrics(results(forecaster))
-    try:
-        metrics: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        _table(metrics, FILTERS)
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise RunError(f"{path}: damaged; delete it, and --resume measures again.") from None
-    return metrics
-
-
-def _table(metrics: dict[str, Any], filters: tuple[str, ...]) -> Any:
+def _show(output: Output, metrics: dict[str, Any], folder: Path, as_json: bool) -> None:
     """Validation and test metrics, those of the counter beside them."""
+    try:
+        title, rows = _title(metrics), _rows(metrics, FILTERS if as_json or output.verbose else FILTERS[:1])
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise RunError(f"{folder / 'metrics.json'}: damaged; delete it, and --resume measures again.") from None
+    if as_json:
+        output.json(metrics)
+    else:
+        output.table(title, ("part", "model", "filter", *FIGURES, "queries"), rows, left=3)
+
+
+def _title(metrics: dict[str, Any]) -> str:
+    title = f"{metrics['model']} on {metrics['dataset']}, seed {metrics['seed']}, {counted(metrics['epochs'], 'epoch')}"
+    return title + (f", NOT COMPARABLE: {metrics['not_comparable']}" if metrics.get("not_comparable") else "")
+
+
+def _rows(metrics: dict[str, Any], filters: tuple[str, ...]) -> list[list[str]]:
     from tangokg.forecast.counters import BESIDE
 
     measured = {metrics["model"]: metrics} | ({BESIDE: metrics[BESIDE]} if BESIDE in metrics else {})
-    rows = [
+    return [
         [part, model, name, *figures(values[part][name]), f"{metrics['queries'][part]:,}"]
         for part in ("valid", "test")
         if part in metrics
         for model, values in measured.items()
         for name in filters
     ]
-    title = f"{metrics['model']} on {metrics['dataset']}, seed {metrics['seed']}, {counted(metrics['epochs'], 'epoch')}"
-    title += f", NOT COMPARABLE: {metrics['not_comparable']}" if metrics.get("not_comparable") else ""
-    return make_table(title, ("part", "model", "filter", *FIGURES, "queries"), rows, left=3)
 
 
 def _plot(output: Output, path: Path, forecaster: Forecaster, out: Path) -> None:
@@ -243,6 +226,8 @@ def _plot(output: Output, path: Path, forecaster: Forecaster, out: Path) -> None
 
 def _what_next(output: Output, forecaster: Forecaster, out: Path, data: str | None) -> None:
     """The run, and commands to copy, with names that it knows; those that it would refuse are left out."""
+    from tangokg.quads import worth_asking
+
     of_data = ("--column", "--skip-bad")  # the run has its data; --observe FILE may have other headings
     output.say(f"The run is in {out}. Next:")
     question = worth_asking(forecaster.facts)

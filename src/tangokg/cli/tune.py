@@ -11,17 +11,57 @@ import typer
 
 from tangokg.cli.data import tell_data
 from tangokg.cli.next_steps import next_command
-from tangokg.cli.options import Data, Device, Json, Model, Seed, Settings, Splitting, parse_device, with_reading
+from tangokg.cli.options import (
+    Data,
+    Device,
+    Json,
+    Model,
+    Seed,
+    Settings,
+    Splitting,
+    parse_device,
+    train_settings,
+    with_reading,
+)
 from tangokg.cli.output import Output, Stopped
-from tangokg.cli.tables import counted, make_table
 from tangokg.config import parse_duration
 from tangokg.errors import ConfigError, TrainingError, nearest, offer
+from tangokg.showing import counted
 
 if TYPE_CHECKING:
     from tangokg.tune.outcomes import Outcome
     from tangokg.tune.work import Search
 
 SHOWN = 10  # trials in the table, without -v
+
+Preset = Annotated[str, typer.Option(metavar="NAME", help="paper-grid (the paper's 432 trials) or search (a sampler).")]
+Trials = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Trials of the whole study; by default 24, or the whole grid.")
+]
+Study = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where trials are kept; by default runs/<data>-<preset>.study. An existing study is resumed. With "
+        "--storage a name, by default <data>-<preset>.",
+    ),
+]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Share the study with workers on other machines: postgresql://user@host/database, or grpc://host:port.",
+    ),
+]
+Workers = Annotated[int, typer.Option(min=1, metavar="N", help="Processes that run trials side by side.")]
+Budget = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Stop after this long, such as 8m; unfinished trials are kept.")
+]
+Pruner = Annotated[str, typer.Option(metavar="NAME", help="When a trial is given up: median, halving (ASHA) or none.")]
+Plot = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Draw the trials, in order and by setting: .png, .svg or .pdf.")
+]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the best config, for `tango train --config`.")]
 
 
 @with_reading
@@ -30,46 +70,18 @@ def tune(
     data: Data,
     reading: Splitting,
     model: Model = None,
-    preset: Annotated[
-        str, typer.Option(metavar="NAME", help="paper-grid (the paper's 432 trials) or search (a sampler).")
-    ] = "search",
-    trials: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Trials of the whole study; by default 24, or the whole grid."),
-    ] = None,
-    study: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where trials are kept; by default runs/<data>-<preset>.study. An existing study is resumed. With "
-            "--storage a name, by default <data>-<preset>.",
-        ),
-    ] = None,
-    storage: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Share the study with workers on other machines: postgresql://user@host/database, or grpc://host:port.",
-        ),
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that run trials side by side.")] = 1,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Stop after this long, such as 8m; unfinished trials are kept."),
-    ] = None,
+    preset: Preset = "search",
+    trials: Trials = None,
+    study: Study = None,
+    storage: Storage = None,
+    workers: Workers = 1,
+    budget: Budget = None,
     settings: Settings = None,
-    pruner: Annotated[
-        str, typer.Option(metavar="NAME", help="When a trial is given up: median, halving (ASHA) or none.")
-    ] = "median",
+    pruner: Pruner = "median",
     seed: Seed = None,
     device: Device = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the trials, in order and by setting: .png, .svg or .pdf."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the best config, for `tango train --config`.")
-    ] = None,
+    plot: Plot = None,
+    out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Search for good settings on the validation part; the test part is never looked at."""
@@ -84,7 +96,7 @@ def tune(
     load_optuna()
     keep_freed_memory()
     dataset = reading.read(data)
-    assignments = [*(settings or []), *([f"device={parse_device(device)}"] if device else [])]
+    assignments = train_settings(settings, device=parse_device(device) if device else None)
     usual = Path("runs") / f"{dataset.name}-{preset}.study"
     path, shared = choose_place(study, storage, dataset.name, preset, usual)
     search = make_search(dataset, preset, model, assignments, seed or 0, path, trials, pruner, deadline, shared)
@@ -132,7 +144,7 @@ def _run(output: Output, search: Search, workers: int) -> list[Outcome]:
 
 def _show(output: Output, search: Search, outcomes: list[Outcome], as_json: bool) -> None:
     """The best trials first."""
-    from tangokg.tune.display import cell
+    from tangokg.tune.display import cells
     from tangokg.tune.outcomes import OVER, best_of
 
     best = best_of(outcomes)
@@ -145,14 +157,9 @@ def _show(output: Output, search: Search, outcomes: list[Outcome], as_json: bool
     else:
         ranked = sorted(outcomes, key=lambda o: (-1.0 if o.mrr is None else o.mrr, -o.number), reverse=True)
         shown = ranked if output.verbose else ranked[:SHOWN]
-        rows = []
-        for outcome in shown:
-            number, state, *values, mrr, epochs, seconds = outcome.to_row(search.plan.space).values()
-            figures = ["" if mrr is None else f"{mrr:.2f}", cell(epochs), "" if seconds is None else f"{seconds:.0f}"]
-            rows.append([str(number), state, *map(cell, values), *figures])
         title = f"{search.dataset.name}, validation MRR in per cent: {len(shown)} of {counted(len(outcomes), 'trial')}"
         columns = ("trial", "", *search.plan.space, "MRR", "epochs", "seconds")
-        output.show(make_table(title, columns, rows, left=2))
+        output.table(title, columns, [cells(outcome, search.plan.space) for outcome in shown], left=2)
     if over < search.trials:
         output.say(f"{over} of {counted(search.trials, 'trial')} have ended; the same command goes on.")
 

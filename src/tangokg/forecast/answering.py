@@ -239,7 +239,8 @@ class Answering:
         count, moment = torch.zeros_like(s), torch.zeros_like(step)
         for t in torch.unique(step).tolist():
             rows = (step == t).nonzero()[:, 0]
-            counts, moments = seen_before(self.known.index, *(column[rows].numpy() for column in (s, r, o)), t)
+            subjects, labels, objects = (column[rows].numpy() for column in (s, r, o))
+            counts, moments = seen_before(self.known.index, subjects, labels, objects, t)
             count[rows], moment[rows] = torch.from_numpy(counts), torch.from_numpy(moments)
         return count, moment
 

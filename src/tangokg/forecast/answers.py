@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
+from typing import TYPE_CHECKING, Any
 
 from tangokg.errors import harmless_line
 from tangokg.forecast.questions import UNKNOWN, Question
 from tangokg.forecast.reasons import Reasons
 from tangokg.history.index import HistoryIndex
-from tangokg.quads.showing import Share, html_folded, html_table, html_text, to_frame
+from tangokg.showing import Share, bar, html_folded, html_table, html_text, make_table, to_frame
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,19 @@ class Forecast:
             whole += f"<p>{html_text(self.condition)} has a fact: {self.happens:.1%}</p>"
         told = (one.reasons for one in self.answers if one.reasons is not None)
         return whole + "".join(html_folded(reasons.title, reasons._repr_html_()) for reasons in told)
+
+    def table(self, happened: frozenset[str] | None = None) -> Group:
+        """The answers with bars, for a console; with ``happened``, the names that turned out true are ticked."""
+        rows = []
+        for place, one in enumerate(self.answers, 1):
+            name = f"{one.subject}, {one.relation}, {one.object}" if self.asked == "fact" else one.name
+            row = [f"{place}", name, f"{one.chance:6.1%}", bar(one.chance, 10), f"{one.share:6.1%}", evidence(one)]
+            rows.append(row if happened is None else [*row, "yes" if one.name in happened else ""])
+        columns = ("", self.asked, "chance", "", "share", "before", *(["happened"] if happened is not None else []))
+        title = [self.title]
+        if self.happens is not None:
+            title.append(f"{self.condition} has any fact {'by' if self.by else 'at'} {self.at}: {self.happens:.1%}")
+        return make_table(title, columns, rows, left=7)
 
     def _rows(self) -> list[dict[str, Any]]:
         """A row for each answer, with the chance that there is any where it is known; reasons are another table."""

@@ -13,13 +13,14 @@ from tangokg.history.given import fact_numbers
 from tangokg.history.hazard_queries import HazardQueries, ask_steps
 from tangokg.history.series import pasts_of, tell
 from tangokg.models import Model
-from tangokg.quads.showing import html_table, to_frame
 from tangokg.rank.calibration import Calibration
+from tangokg.showing import html_table, to_frame
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import windows_at
 
 MOST = 50_000  # pairs, drawn evenly from all where there are more
 ERROR = "calibration_error"
+HEADINGS = ("kind", "answers", "happened", "Brier", "base rate", "skill", "error (points)")
 KINDS = {
     "pair": "chance of a pair: that (s, r) has a fact",
     "fact": f"chance of a fact: (s, r, o), the {CANDIDATES} best objects of each pair",
@@ -36,13 +37,15 @@ class Calibrations(dict[str, Calibration]):
         return to_frame(self._rows())
 
     def _repr_html_(self) -> str:
+        return html_table("Probabilities beside what happened", HEADINGS, self.cells())
+
+    def cells(self) -> list[list[str]]:
+        """A row of a table for each kind, with the columns :data:`HEADINGS`."""
         shown = {"answers": ",", "happened": ".1%", "brier": ".4f", "base_brier": ".4f", "skill": ".1%"}
-        rows = [
+        return [
             [row["kind"], *(format(row[name], form) for name, form in shown.items()), f"{100 * row[ERROR]:.1f}"]
             for row in self._rows()
         ]
-        headings = ("kind", "answers", "happened", "Brier", "base rate's", "skill", "error (points)")
-        return html_table("Probabilities beside what happened", headings, rows)
 
     def _rows(self) -> list[dict[str, Any]]:
         figures = {kind: one.to_dict() for kind, one in self.items()}

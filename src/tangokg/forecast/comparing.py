@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -74,6 +73,11 @@ class Entry:
     forecaster: Forecaster | None = None
 
     @property
+    def labels(self) -> tuple[str, str]:
+        """How its row is called: by its name, or marked where the model saw what it is judged by."""
+        return self.name, f"{self.name} ({MARK})"
+
+    @property
     def existing(self) -> bool:
         """Whether a run is in its folder, finished or not."""
         return self.path is not None and RunFolder(self.path).begun
@@ -120,7 +124,7 @@ class Entry:
         """Rank the test part, or another one, with its forecaster."""
         began = time.perf_counter()
         metrics = forecaster.evaluate(part, protocol, progress=progress)
-        label = f"{self.name} ({MARK})" if metrics.not_comparable else self.name
+        label = self.labels[bool(metrics.not_comparable)]
         trained = forecaster.progress.seconds if self.path is None else _train_seconds(self.path)
         return Measured(label, metrics, trained, time.perf_counter() - began)
 
@@ -243,7 +247,5 @@ def _by_name(models: Any) -> dict[str, str | Path | Forecaster]:
 
 def _train_seconds(path: Path) -> float | None:
     """How long training took, over all its sessions; None if the run does not say."""
-    try:
-        return float(json.loads((path / "metrics.json").read_text(encoding="utf-8"))["train_seconds"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
+    seconds = RunFolder(path).metrics().get("train_seconds")
+    return float(seconds) if isinstance(seconds, int | float) else None

@@ -30,10 +30,10 @@ from tangokg.models import Model
 from tangokg.quads import read_events
 from tangokg.quads.adapt import adapt
 from tangokg.quads.addresses import is_address
-from tangokg.quads.showing import html_text
 from tangokg.quads.values import Dataset, Ids, Quadruples, concatenate
 from tangokg.rank import SINGLE_STEP, Metrics, Protocol, evaluate, named, read_candidates
 from tangokg.rank.protocols import restricted
+from tangokg.showing import html_text
 from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import queries_at
 from tangokg.train import Progress, RunConfig, RunFolder

@@ -78,8 +78,10 @@ class Known:
             return history
         some = torch.unique(pair)
         key = id(history), some.numpy().tobytes()
-        made = self._keep("pairs", key, lambda: (history, history.only(edges_about(history, some))))
-        return made[1]
+        kept: tuple[Timeline, Timeline] = self._keep(
+            "pairs", key, lambda: (history, history.only(edges_about(history, some)))
+        )
+        return kept[1]
 
     def encode(self, windows: Windows, s: Tensor) -> Any:
         """What the model knows at some windows, for questions about some subjects alone."""

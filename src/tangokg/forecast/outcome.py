@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+from tangokg.forecast.counters import counted_parts
 from tangokg.forecast.forecaster import Forecaster
 from tangokg.quads.values import Quadruples
 from tangokg.rank import Metrics
+from tangokg.train import RunFolder
 from tangokg.train.devices import device_of, name_of
 from tangokg.train.provenance import commit
 
@@ -48,3 +50,10 @@ def results(forecaster: Forecaster, evaluate: Callable[[Quadruples], Metrics] | 
         },
         "commit": commit(),
     }
+
+
+def kept_results(folder: RunFolder, forecaster: Forecaster) -> dict[str, Any]:
+    """The figures that a run keeps, with those of the counter beside it; a run without them measures now."""
+    if not (folder.path / "metrics.json").exists():
+        folder.save_metrics(results(forecaster))
+    return folder.metrics() | counted_parts(forecaster)

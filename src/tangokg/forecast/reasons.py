@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tangokg.errors import harmless_line
-from tangokg.quads.showing import html_table, to_frame
+from tangokg.showing import counted, html_table, to_frame
 
 SHOWN, WEAK = 8, 0.005  # facts with a line of their own at most, and the least share of one; data has all
 REST = "everything else: other facts and the model's weights"
@@ -71,8 +71,7 @@ class Reasons:
         first, weak = self.facts[:strong], self.facts[strong:]
         cells = [[f"{x.share:.0%}", fact_of(x), when(x, self.unit), f"{x.without:.1%}"] for x in first]
         if weak:
-            many = "1 weaker fact" if len(weak) == 1 else f"{len(weak)} weaker facts"
-            cells.append([f"{sum(x.share for x in weak):.0%}", many, "", ""])
+            cells.append([f"{sum(x.share for x in weak):.0%}", counted(len(weak), "weaker fact"), "", ""])
         return [*cells, [f"{self.rest:.0%}", self.note or REST, "", f"{self.without:.1%}"]]
 
     @property

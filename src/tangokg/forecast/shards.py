@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tangokg.errors import ConfigError, DataError
+from tangokg.errors import ConfigError, DataError, UnknownName
 from tangokg.forecast.answering import Answering
 from tangokg.forecast.horizon import warn_far, warn_gaps
 from tangokg.forecast.questions import Dated, Question, When
@@ -25,6 +25,7 @@ from tangokg.quads.addresses import is_address
 from tangokg.quads.badrows import SHOWN, omission, refusal
 from tangokg.quads.columns import find_some_columns
 from tangokg.quads.files import Source
+from tangokg.quads.tables import open_table
 
 if TYPE_CHECKING:
     from tangokg.forecast.forecaster import Forecaster
@@ -62,6 +63,34 @@ def parse_shard(text: str) -> Shard:
 def is_pattern(queries: str) -> bool:
     """Whether a text names several files, such as ``q/*.parquet``."""
     return any(letter in queries for letter in "*?[") and not is_address(queries) and not Path(queries).exists()
+
+
+def in_parts(queries: str, shard: str | None, out: str | None) -> bool:
+    """Whether questions are answered some at a time, into a file; an error if something else stands against it."""
+    if shard is None and not is_pattern(queries):
+        return False
+    parse_shard(shard or "1/1")
+    question_files(queries)
+    if out is None or is_address(out):
+        raise ConfigError("--shard, and --queries with a pattern, need --out FILE: .csv, .tsv or .parquet.")
+    return True
+
+
+def divide_columns(observe: list[str], queries: str | None, given: dict[str, str]) -> dict[str, dict[str, str]]:
+    """The columns named by the user for each file: of facts to add and of questions, each takes those that it has."""
+    files = [*observe, *([queries] if queries else [])]
+    if not (given and observe and queries):
+        return dict.fromkeys(files, given)
+    headings = {}
+    for path in files:
+        first = question_files(path)[0] if path == queries and is_pattern(path) else path
+        with closing(open_table(first, given.values())) as opened:
+            headings[path] = opened.table.column_names
+    known = {name for names in headings.values() for name in names}
+    for name in given.values():
+        if name not in known:
+            raise UnknownName("column", name, known, "No file has it.")
+    return {path: {role: name for role, name in given.items() if name in headings[path]} for path in files}
 
 
 def question_files(queries: str) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ from tangokg.forecast.loading import BEGIN, FACTS, FILES, HUB, check_name, hub, 
 from tangokg.forecast.model_card import model_card
 from tangokg.forecast.outcome import results
 from tangokg.quads.values import Dataset
+from tangokg.train import RunFolder
 from tangokg.train.checkpoint import write_atomically
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def write_shared(forecaster: Forecaster, folder: Path, name: str, facts: bool, l
     forecaster.save(folder)
     metrics = _measured(forecaster)
     if metrics:
-        write_atomically(folder / "metrics.json", (json.dumps(metrics, indent=2) + "\n").encode())
+        RunFolder(folder).save_metrics(metrics)
     if not facts:
         (folder / FACTS).unlink()
         tables = read_toml(folder / "config.toml")
@@ -72,13 +72,8 @@ def _begin(dataset: Dataset) -> dict[str, int]:
 
 def _measured(forecaster: Forecaster) -> dict[str, Any]:
     """The figures of the run: those in its folder, else measured now; a refitted run cannot be measured again."""
-    if forecaster.path is not None:
-        try:
-            stored: dict[str, Any] = json.loads((forecaster.path / "metrics.json").read_text(encoding="utf-8"))
-            return stored
-        except (OSError, ValueError):
-            pass
-    return {} if forecaster.exposure.refit else results(forecaster)
+    stored = {} if forecaster.path is None else RunFolder(forecaster.path).metrics()
+    return stored if stored or forecaster.exposure.refit else results(forecaster)
 
 
 def _reliability(forecaster: Forecaster, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is in a data set, in numbers."""
+"""What is in a data set, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from tangokg.quads.folders import PARTS
 from tangokg.quads.values import Dataset, Quadruples
+from tangokg.showing import counted
 
 
 def inspect(dataset: Dataset) -> dict[str, Any]:
@@ -27,8 +28,55 @@ def inspect(dataset: Dataset) -> dict[str, Any]:
         "relations_in_train": int(seen[1].sum()),
         "timestamps": len(np.unique(dataset.facts.t)),
         "parts": parts,
+        "facts_by_relation": _by_relation(dataset),
         "notes": list(dataset.notes),
     }
+
+
+def _by_relation(dataset: Dataset) -> list[dict[str, Any]]:
+    """The relations that have facts, the most frequent first."""
+    counts = np.bincount(dataset.facts.r, minlength=dataset.vocab.num_relations)
+    order = np.argsort(-counts, kind="stable")
+    return [{"relation": dataset.vocab.relations[r], "facts": int(counts[r])} for r in order if counts[r]]
+
+
+def facts_over_time(dataset: Dataset, most: int = 60) -> list[float]:
+    """The number of facts in equally long spans of time, ``most`` of them or one for each step."""
+    times = np.concatenate([dataset.train.t, dataset.valid.t, dataset.test.t])
+    t = times - times.min()
+    counts: list[float] = np.histogram(t, bins=int(min(most, t.max() + 1)))[0].tolist()
+    return counts
+
+
+def summarise(dataset: Dataset) -> list[str]:
+    """What is in a data set in a few lines, with what reading found and decided."""
+    found = inspect(dataset)
+    facts = sum(part["facts"] for part in found["parts"].values())
+    first = (
+        f"{dataset.name}: {counted(facts, 'fact')}, {counted(found['entities'], 'entity', 'entities')}, "
+        f"{counted(found['relations'], 'relation')}, {counted(found['timestamps'], 'time')}, "
+        f"counted in {describe_unit(found)}"
+    )
+    parts = [f"  {name:5}  {_describe_part(part)}" for name, part in found["parts"].items()]
+    notes = list(found["notes"])
+    if not len(dataset.valid):
+        notes.append("without a validation part the weights of the last epoch are kept")
+    return [first, *parts, *(f"  note: {note}" for note in notes)]
+
+
+def describe_unit(found: dict[str, Any]) -> str:
+    """``days (UTC)``: the unit of time of an inspected set, and the zone of dates."""
+    return f"{found['unit']}s" + (f" ({found['timezone']})" if found["timezone"] else "")
+
+
+def _describe_part(part: dict[str, Any]) -> str:
+    if not part["facts"]:
+        return "no facts"
+    unseen = f", {part['share_with_unseen_entity']:.1%} with an entity that training never saw"
+    return (
+        f"{counted(part['facts'], 'fact')} at {counted(part['timestamps'], 'time')}, {part['first']} to {part['last']}"
+        f"{unseen if part['facts_with_unseen_entity'] else ''}"
+    )
 
 
 def _inspect_part(facts: Quadruples, seen_entities: Any, seen_relations: Any) -> dict[str, Any]:

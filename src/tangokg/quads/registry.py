@@ -30,6 +30,7 @@ __all__ = [
     "data_folders",
     "is_set",
     "known_set",
+    "known_sets",
     "read_any_folder",
     "read_known",
     "sums_of",
@@ -113,6 +114,27 @@ def known_set(name: str) -> KnownSet | None:
 
 def _fold(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+def known_sets() -> list[dict[str, Any]]:
+    """Each known set with its counts, and the folder where it was found, if any."""
+    rows = []
+    for known in KNOWN.values():
+        folders = [place / known.name for place in data_folders() if known.is_in(place / known.name)]
+        rows.append(
+            {
+                "name": known.name,
+                "about": known.about,
+                "facts": sum(known.rows.values()),
+                "entities": known.entities,
+                "relations": known.relations,
+                "times": known.timestamps,
+                "unit": known.clock.unit,
+                "published": known.published,
+                "found": str(folders[0]) if folders else None,
+            }
+        )
+    return rows
 
 
 def cache_folder() -> Path:

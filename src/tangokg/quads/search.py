@@ -1,4 +1,4 @@
-"""Names of a data set that contain a text."""
+"""Names of a data set that contain a text, and those that are worth asking about."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from tangokg.quads.values import Quadruples
+
+LATELY = 0.1  # the share of the facts that count as recent
 
 
 def find_names(facts: Quadruples, text: str | None = None, most: int = 20) -> list[dict[str, Any]]:
@@ -27,3 +29,14 @@ def find_names(facts: Quadruples, text: str | None = None, most: int = 20) -> li
             when = facts.clock.format(float(last[i])) if count[i] else None
             found.append({"name": known[i], "kind": kind, "facts": int(count[i]), "last": when})
     return found
+
+
+def worth_asking(facts: Quadruples) -> tuple[str, str]:
+    """A subject and a relation with many recent facts and, if possible, more than one object."""
+    late = facts.select(facts.t >= np.quantile(facts.t, 1 - LATELY))
+    pairs, place, count = np.unique(np.stack([late.s, late.r]), axis=1, return_inverse=True, return_counts=True)
+    kinds = np.unique(np.stack([place.ravel(), late.o]), axis=1)
+    several = np.bincount(kinds[0], minlength=len(count)) > 1
+    best = int(np.lexsort((count, several))[-1])
+    s, r = pairs[:, best]
+    return facts.vocab.entities[s], facts.vocab.relations[r]

@@ -14,6 +14,7 @@ from tangokg.quads.clock import Clock
 from tangokg.quads.static import StaticGraph
 from tangokg.quads.units import lone
 from tangokg.quads.vocabulary import Vocabulary
+from tangokg.showing import to_frame
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -76,7 +77,7 @@ class Quadruples:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with the columns subject, relation, object and time."""
-        from tangokg.quads.showing import fact_columns, to_frame
+        from tangokg.quads.showing import fact_columns
 
         return to_frame(fact_columns(self))
 
@@ -189,7 +190,7 @@ class Dataset:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with the columns subject, relation, object, time and part."""
-        from tangokg.quads.showing import dataset_columns, to_frame
+        from tangokg.quads.showing import dataset_columns
 
         return to_frame(dataset_columns(self))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tangokg.quads.showing import html_table, to_frame
 from tangokg.quads.values import Floats
+from tangokg.showing import html_table, to_frame
 
 BIN = ("said", "happened", "answers")  # as people read it
 BINS = 10
@@ -78,8 +78,11 @@ class Calibration:
     def _repr_html_(self) -> str:
         error = f"calibration error {100 * self.error():.1f} points"
         title = f"{len(self):,} answers: Brier {self.brier:.4f}, base rate {self.base_brier:.4f}, {error}"
-        rows = [[f"{one.said:.1%}", f"{one.happened:.1%}", f"{one.answers:,}"] for one in self.bins()]
-        return html_table(title, BIN, rows, left=0)
+        return html_table(title, BIN, self.cells(), left=0)
+
+    def cells(self) -> list[list[str]]:
+        """The bins as rows of a table, with the columns :data:`BIN`."""
+        return [[f"{one.said:.1%}", f"{one.happened:.1%}", f"{one.answers:,}"] for one in self.bins()]
 
 
 def _mean(x: Floats) -> float:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from tangokg.errors import ConfigError, checked, nearest, offer
-from tangokg.quads.showing import html_table, to_frame
 from tangokg.rank.ranks import Ranks
+from tangokg.showing import html_table, to_frame
 
 HITS = (1, 3, 10)
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
-from tangokg.quads.showing import html_table, html_text, to_frame
 from tangokg.rank.metrics import Metrics, Summary
 from tangokg.rank.significance import FLIPS, RESAMPLES, Paired, interval, paired, resampled_means
 from tangokg.report.figures import COLOURS, write_figure
+from tangokg.showing import FIGURES, figures, html_table, html_text, to_frame
 
 FILTER = "time-aware"
+HEADINGS = ("model", FIGURES[0], "95 % interval", *FIGURES[1:], "training (s)", "queries/s")
 FONT, MARK = 8.0, 4.0  # sizes in typographic points
 WIDTH, HEIGHT = 0.6 * FONT, 1.25 * FONT  # of a letter, about
 Box = tuple[float, float, float, float]  # left, bottom, right, top
@@ -42,6 +43,12 @@ class Row:
     high: float
     train_seconds: float | None
     queries_per_second: float
+
+    def cells(self) -> list[str]:
+        """As a row of a table, with the columns :data:`HEADINGS`."""
+        mrr, *hits = figures(self.figures.to_dict())
+        trained = "" if self.train_seconds is None else f"{self.train_seconds:,.1f}"
+        return [self.name, mrr, f"{self.low:.2f} to {self.high:.2f}", *hits, trained, f"{self.queries_per_second:,.0f}"]
 
     def to_dict(self) -> dict[str, Any]:
         beside = {"train_seconds": self.train_seconds, "queries_per_second": round(self.queries_per_second, 1)}
@@ -79,15 +86,9 @@ class Comparison:
         return f"{names}: {difference}, p = {self.test.p:.4f} (sign-flip test over the queries)"
 
     def _repr_html_(self) -> str:
-        rows = []
-        for row in self.rows:
-            mrr, *hits = (f"{value:.2f}" for value in row.figures.to_dict().values())
-            trained = "" if row.train_seconds is None else f"{row.train_seconds:,.1f}"
-            rows.append([row.name, mrr, f"{row.low:.2f} to {row.high:.2f}", *hits, trained])
-        mrr, *hits = self.rows[0].figures.to_dict()
-        headings = ("model", mrr, "95 % interval", *hits, "training (s)")
         title = f"{self.rows[0].figures.queries:,} queries, {FILTER}, in per cent"
-        return html_table(title, headings, rows) + (f"<p>{html_text(self.sentence)}</p>" if self.test else "")
+        whole = html_table(title, HEADINGS, [row.cells() for row in self.rows])
+        return whole + (f"<p>{html_text(self.sentence)}</p>" if self.test else "")
 
 
 def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:

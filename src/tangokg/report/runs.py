@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from tangokg.quads.values import Dataset
 from tangokg.report.figures import read_log
+from tangokg.showing import counted
 from tangokg.train.runs import RunFolder
 from tangokg.train.settings import RunConfig
 from tangokg.train.stopping import why_ended
@@ -18,7 +18,7 @@ SUM = "sha256 of"  # begins the key of each file's sum
 def describe(run: str | Path) -> dict[str, Any]:
     """What a run is: its settings, its data, its metrics, and how its training ended, as subject -> name -> value."""
     folder = RunFolder(Path(run))
-    config, stored = folder.config(), _stored(folder)
+    config, stored = folder.config(), folder.metrics()
     told = describe_parts(config, folder.dataset())
     told["run"] |= _ending(folder, config) | _made(stored)
     told["data"] |= {"goes on from": str(folder.origin)} if folder.origin else {}
@@ -39,15 +39,6 @@ def _measured(stored: dict[str, Any], part: str) -> tuple[dict[str, float], int]
         return {name: float(values[name]) for name in ("mrr", "hits@1", "hits@3", "hits@10")}, int(queries)
     except (LookupError, TypeError, ValueError):
         return None
-
-
-def _stored(folder: RunFolder) -> dict[str, Any]:
-    """``metrics.json``; nothing if it cannot be read."""
-    try:
-        found = json.loads((folder.path / "metrics.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _ending(folder: RunFolder, config: RunConfig) -> dict[str, Any]:
@@ -80,7 +71,5 @@ def _data(dataset: Dataset) -> dict[str, Any]:
     }
     for name, part in dataset.parts.items():
         first, last = (facts.clock.format(float(end(part.t))) for end in (min, max)) if len(part) else ("", "")
-        told[name] = (
-            f"{len(part):,} fact{'' if len(part) == 1 else 's'}, {first} to {last}" if len(part) else "no facts"
-        )
+        told[name] = f"{counted(len(part), 'fact')}, {first} to {last}" if len(part) else "no facts"
     return told | {f"{SUM} {name}": found for name, found in dataset.files.items()}

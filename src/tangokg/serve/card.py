@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from tangokg.forecast.questions import place
 from tangokg.serve.state import State
+from tangokg.train import RunFolder
 
 
 def card(state: State) -> dict[str, Any]:
@@ -52,9 +52,9 @@ def example(state: State) -> dict[str, Any]:
 
 def figures(run: Path) -> dict[str, dict[str, float]]:
     """Time-aware figures in per cent of the parts that the run was measured on; nothing where it was not."""
+    stored = RunFolder(run).metrics()
     try:
-        stored = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
         parts = {part: stored[part]["time-aware"] for part in ("valid", "test") if part in stored}
         return {part: {name: float(value) for name, value in own.items()} for part, own in parts.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         return {}

@@ -14,7 +14,7 @@ from tangokg.serve.checking import make_facts
 from tangokg.serve.journal import Journal
 from tangokg.serve.state import State
 from tangokg.train import RunFolder
-from tangokg.train.locks import owning
+from tangokg.train.replacing import owning_existing
 
 FILE = "journal.sqlite"
 ID, POSITION = b"journal", b"position"  # in the metadata of history.parquet, which is written whole with its facts
@@ -46,8 +46,7 @@ def compact(run: Path, path: Path, device: str = "cpu") -> int:
     The position is stored in the file of the facts, which is replaced whole: whenever this is stopped, the next start
     finds the facts of the folder and those of the journal that it lacks. The journal stays, for the track record.
     """
-    RunFolder(run).config()  # an error for what is no run, before anything is made beside it
-    with owning(run):
+    with owning_existing(run):
         journal = Journal(path)
         try:
             state = replay(State.of(load(run, device)), journal, run)

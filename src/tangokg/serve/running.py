@@ -18,8 +18,7 @@ from tangokg.serve.app import create_app
 from tangokg.serve.compacting import FILE
 from tangokg.serve.service import Service
 from tangokg.serve.settings import ServeSettings
-from tangokg.train import RunFolder
-from tangokg.train.locks import owning
+from tangokg.train.replacing import owning_existing
 
 CONNECTIONS = 1000  # at once, listeners included
 
@@ -41,8 +40,7 @@ def serve(
 
     ``tell`` is given the address when it answers. ``beside`` is a second run to compare with, which is only read.
     """
-    RunFolder(run).config()  # an error for what is no run, before a lock is made beside it
-    with owning(run), _bound(settings) as listener:
+    with owning_existing(run), _bound(settings) as listener:
         second = None if beside is None else (load(beside, device), beside)
         service = Service(load(run, device), settings, run, journal_of(run, journal), second)
         logging.getLogger("tangokg").setLevel(logging.ERROR)  # warnings go to those who ask
@@ -77,6 +75,15 @@ def _bound(settings: ServeSettings) -> socket.socket:
             f"Take another --port or --host."
         ) from None
     return listener
+
+
+def free_port(host: str, port: int) -> int:
+    """This port, or where it is taken, 0: any other."""
+    try:
+        _bound(ServeSettings(host=host, port=port)).close()
+    except ConfigError:
+        return 0
+    return port
 
 
 class _Server(uvicorn.Server):

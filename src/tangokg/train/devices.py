@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from tangokg.errors import TrainingError
 from tangokg.models import Model
+from tangokg.showing import counted
 from tangokg.train.settings import DEVICES, TrainSettings
 
 
@@ -67,7 +68,7 @@ def name_of(device: torch.device) -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return f"{model or platform.machine()}, {cores} core{'' if cores == 1 else 's'}"
+    return f"{model or platform.machine()}, {counted(cores, 'core')}"
 
 
 class Loss(nn.Module):

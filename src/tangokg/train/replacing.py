@@ -32,6 +32,14 @@ def owning_run(out: str | Path) -> Iterator[None]:
 
 
 @contextmanager
+def owning_existing(run: Path, wait: float = 0.0) -> Iterator[None]:
+    """Be the only process that writes an existing run; an error, before a lock is made beside it, if it is none."""
+    RunFolder(run).config()
+    with owning(run, wait):
+        yield
+
+
+@contextmanager
 def replacing(out: str | Path, overwrite: bool) -> Iterator[None]:
     """Move the run that ``overwrite`` replaces aside, until the new one has a checkpoint or weights.
 

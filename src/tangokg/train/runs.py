@@ -164,6 +164,14 @@ class RunFolder:
         """``metrics.json``, in the form of the files in ``experiments/results/``."""
         write_atomically(self.path / "metrics.json", (json.dumps(metrics, indent=2) + "\n").encode())
 
+    def metrics(self) -> dict[str, Any]:
+        """What ``metrics.json`` holds; nothing where it is missing or cannot be read."""
+        try:
+            found = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def config(self) -> RunConfig:
         """The resolved config of the run."""
         path = self.path / "config.toml"

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tangokg.config import TABLES, parse_assignment, read_toml, split_key, unknown_setting, update
+from tangokg.decode import make_decoding
 from tangokg.errors import ConfigError, nearest, offer
 from tangokg.models import MODELS
 from tangokg.models.sizes import is_left
@@ -146,7 +147,8 @@ def make_config(
     for key in TABLES:
         if not isinstance(tables.get(key, {}), Mapping):
             raise ConfigError(f"{where}: [{key}] must be a table, found {tables[key]!r}.")
-    settings = update(MODELS[name].settings, tables.get("settings", {}), f"{where} [settings]")
+    of_model = tables.get("settings", {}) if tables.get("model", name) == name else {}  # another model's say nothing
+    settings = update(MODELS[name].settings, of_model, f"{where} [settings]")
     usual = update(TrainSettings(), MODELS[name].train, f"the model {name}")
     given = tables.get("train", {})
     train = update(usual, {"budget": NO_LIMIT, **given} if "epochs" in given else given, f"{where} [train]")
@@ -190,9 +192,23 @@ def change(config: RunConfig, assignments: Iterable[tuple[str, Any]], where: str
     return replace(config, settings=settings, train=train)
 
 
-def load_config(path: Path, model: str | None = None, assignments: Iterable[str] = ()) -> RunConfig:
-    """A config file, with a model and settings given on top of it."""
-    tables = read_toml(path)
-    if model is not None and model != tables.get("model", model):
-        tables.pop("settings", None)  # another model's settings say nothing about this one
-    return make_config(model, tables, assignments, where=str(path))
+def load_config(
+    path: Path, model: str | None = None, assignments: Iterable[str] = (), seed: int | None = None
+) -> RunConfig:
+    """A config file, with a model, settings and a seed given on top of it."""
+    return make_config(model, read_toml(path), assignments, seed, where=str(path))
+
+
+def list_settings(model: str) -> list[dict[str, Any]]:
+    """The settings of a model and of its training, with their defaults."""
+    config = make_config(model)
+    of_model = [(field.name, getattr(config.settings, field.name)) for field in fields(config.settings)]
+    if hasattr(config.settings, "decoding"):
+        decoding = asdict(make_decoding(config.settings))
+        of_model[1:2] = [(f"decoding.{name}", value) for name, value in decoding.items()]
+    of_train = [(field.name, getattr(config.train, field.name)) for field in fields(config.train)]
+    return [
+        {"setting": name, "default": value, "table": table}
+        for table, pairs in (("model", of_model), ("training", of_train))
+        for name, value in pairs
+    ]

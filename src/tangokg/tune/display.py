@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from tangokg.showing import counted
 from tangokg.tune.outcomes import OVER, Outcome, best_of
 
 
@@ -46,7 +47,7 @@ class Display(Progress):
         mrr = "" if outcome.mrr is None else f"  valid MRR {outcome.mrr:.2f}"
         better = outcome.mrr is not None and outcome.mrr > self.best and outcome.state == "done"
         self.best = max(self.best, outcome.mrr or -1.0)
-        epochs = f"{outcome.epochs} epoch{'' if outcome.epochs == 1 else 's'}"
+        epochs = counted(outcome.epochs, "epoch")
         ending = {"done": epochs, "pruned": f"given up after {epochs}", "failed": f"failed: {outcome.note}"}
         line = f"trial {outcome.number:3d}{mrr}  {ending[outcome.state]}  {as_text(outcome.values)}"
         self._say(f"{line}{'  best so far' if better else ''}")
@@ -63,6 +64,13 @@ def _best(outcomes: list[Outcome]) -> str:
 def as_text(values: Mapping[str, Any]) -> str:
     """``dim=200 dropout=0.312``."""
     return " ".join(f"{name}={cell(value)}" for name, value in values.items())
+
+
+def cells(outcome: Outcome, names: Iterable[str]) -> list[str]:
+    """A trial as a row of a table, with the columns of :meth:`Outcome.to_row`."""
+    number, state, *values, mrr, epochs, seconds = outcome.to_row(names).values()
+    figures = ["" if mrr is None else f"{mrr:.2f}", cell(epochs), "" if seconds is None else f"{seconds:.0f}"]
+    return [str(number), state, *map(cell, values), *figures]
 
 
 def cell(value: Any) -> str:

@@ -15,11 +15,11 @@ from rich.console import Console
 from tangokg.config import to_toml
 from tangokg.errors import ConfigError, TrainingError, check_least, checked
 from tangokg.forecast.training import read_with
-from tangokg.quads.showing import html_table, to_frame
 from tangokg.quads.values import Dataset
+from tangokg.showing import counted, html_table, to_frame
 from tangokg.train import RunConfig
 from tangokg.train.checkpoint import write_atomically
-from tangokg.tune.display import Display, cell
+from tangokg.tune.display import Display, cells
 from tangokg.tune.figure import interactive_study, plot_study
 from tangokg.tune.outcomes import OVER, Outcome, best_of
 from tangokg.tune.sampling import load_optuna
@@ -49,7 +49,7 @@ class Tuned:
     def save(self, path: str | Path) -> None:
         """Write the best config as TOML, for ``tango train --config`` and :func:`tangokg.train.load_config`."""
         over = sum(trial.state in OVER for trial in self.trials)
-        trials = f"{over} trial{'' if over == 1 else 's'} of {self.plan.preset}"
+        trials = f"{counted(over, 'trial')} of {self.plan.preset}"
         head = f"# Best of {trials}: validation MRR {self.best.mrr:.2f} (trial {self.best.number})\n"
         tables = self.config.to_tables() | {"data": {"name": self.name}}
         write_atomically(Path(path), (head + to_toml(tables)).encode())
@@ -63,8 +63,8 @@ class Tuned:
         return interactive_study(self.trials, title or f"{self.plan.preset} on {self.name}")
 
     def _repr_html_(self) -> str:
-        rows = self._rows()
-        return html_table(repr(self), list(rows[0]), [[cell(value) for value in row.values()] for row in rows], left=2)
+        rows = [cells(trial, self.plan.space) for trial in self.trials]
+        return html_table(repr(self), list(self._rows()[0]), rows, left=2)
 
     def _rows(self) -> list[dict[str, Any]]:
         return [trial.to_row(self.plan.space) for trial in self.trials]

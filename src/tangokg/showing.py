@@ -1,15 +1,17 @@
-"""Tables that fit their console, and what stands in their cells.
+"""Values for people: tables on a console, tables and data frames for notebooks, and what stands in their cells.
 
-Columns are folded at blanks only; columns that do not fit go into a second table.
+On a console, columns are folded at blanks only; columns that do not fit go into a second table. Rich and pandas are
+imported only where they are used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
-from tangokg.errors import harmless_line
+from tangokg.errors import DataError, harmless_line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group
@@ -149,3 +151,54 @@ def sparkline(counts: Sequence[float]) -> str:
     """One block for each count, as high as its share of the largest."""
     most = max(counts, default=0)
     return "".join(BLOCKS[min(int(8 * count / most), 7)] if count else " " for count in counts) if most else ""
+
+
+def to_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
+    """A pandas DataFrame of columns, or of rows."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise DataError("to_pandas() needs pandas, which is not installed: pip install pandas.") from None
+    return pd.DataFrame(columns)
+
+
+class Share(float):
+    """A probability; a table in a notebook shows it as per cent, on a bar."""
+
+    def __str__(self) -> str:
+        return f"{float(self):.1%}"
+
+
+def html_table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, last: bool = False
+) -> str:
+    """A table whose first ``left`` columns hold words, and its ``last`` one where it says so; all text is escaped."""
+
+    def cell(kind: str, place: int, value: object) -> str:
+        words = place < left or (last and place == len(headings) - 1)
+        side = f"text-align: {'left' if words else 'right'}"
+        return f'<{kind} style="{side}{_bar(value)}">{html_text(value)}</{kind}>'
+
+    def line(kind: str, cells: Sequence[object]) -> str:
+        return f"<tr>{''.join(cell(kind, place, value) for place, value in enumerate(cells))}</tr>"
+
+    head, body = line("th", headings), "".join(line("td", row) for row in rows)
+    return f"<p>{html_text(title)}</p><table><thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def html_folded(title: str, content: str) -> str:
+    """Markup that a reader opens by its title."""
+    return f"<details><summary>{html_text(title)}</summary>{content}</details>"
+
+
+def html_text(value: object) -> str:
+    """Any text as part of a page: nothing in it is markup."""
+    return escape(harmless_line(str(value)))
+
+
+def _bar(value: object) -> str:
+    """The style that draws a share behind its number, on a light page and on a dark one."""
+    if not isinstance(value, Share):
+        return ""
+    end = f"{100 * min(max(float(value), 0.0), 1.0):.1f}%"
+    return f"; background: linear-gradient(to right, rgba(66, 133, 200, 0.35) {end}, transparent {end})"
