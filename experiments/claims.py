@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from experiments.bench.shown import markdown
 from experiments.experiment import THINNED
-from experiments.show import value_of
+from experiments.show import MISSING, gain, value_of
 from experiments.store import Results, Value, at
 from experiments.tables import HISTORIES, SETS, WITHOUT, best_decoder, row_of, tables
 
@@ -23,43 +23,34 @@ def paper_form(results: Results, table: str, **place: str) -> Value | None:
     return value_of(cells[0], results) if cells else None
 
 
-def _transition_gains(results: Results, figure: Callable[[Mapping[str, dict[str, float]]], float]) -> dict[str, float]:
-    """What the transition layer adds to a figure of the groups of snapshots, by model and set; first seeds."""
-    gains = {}
+def _judge_transition(results: Results, figure: Callable[[Mapping[str, dict[str, float]]], float]) -> Verdict:
+    """What the transition layer adds to a figure of the groups of snapshots, by model and set; first seeds.
+
+    A difference of two runs counts from twice its standard deviation on, where there are seeds.
+    """
+    gains, noise = {}, {}
     for decoder, data in PAIRS:
+        name = f"{row_of(decoder)} on {data}"
+        seeds = results.mrr(f"paper-{decoder}/{data}")
+        noise[name] = max(NOISE, 2 * 2**0.5 * ((seeds and seeds.spread) or 0.0))
         runs = [results.of(f"paper-{decoder}{end}/{data}")[:1] for end in ("", "-without-transition")]
         groups = [group for first in runs for result in first if (group := at(result, "protocols", "snapshots"))]
         if len(groups) == 2:
-            gains[f"{row_of(decoder)} on {data}"] = figure(groups[0]) - figure(groups[1])
-    return gains
+            gains[name] = figure(groups[0]) - figure(groups[1])
+    return _cases(gains, noise), f"{_listed(gains)}; noise: {', '.join(f'{size:.2f}' for size in noise.values())}"
 
 
-def _noise(results: Results) -> dict[str, float]:
-    """From which size on a difference of two runs counts: twice its standard deviation, where there are seeds."""
-    sizes = {}
-    for decoder, data in PAIRS:
-        seeds = results.mrr(f"paper-{decoder}/{data}")
-        sizes[f"{row_of(decoder)} on {data}"] = max(NOISE, 2 * 2**0.5 * ((seeds and seeds.spread) or 0.0))
-    return sizes
-
-
-def _cases(gains: Mapping[str, float], noise: Mapping[str, float] | None = None) -> Cases:
-    """Which gains are there, which are losses, and which are neither."""
-    sizes = {name: noise[name] if noise else NOISE for name in gains}
-    return [None if abs(gain) <= sizes[name] else gain > 0 for name, gain in gains.items()]
+def _cases(gains: Mapping[str, float], noise: Mapping[str, float]) -> Cases:
+    """Which changes are gains, which are losses, and which are neither."""
+    return [None if abs(gain) <= noise[name] else gain > 0 for name, gain in gains.items()]
 
 
 def _listed(gains: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {round(gain, 2) + 0.0:+.2f}" for name, gain in gains.items())  # no -0.00
 
 
-def _with_noise(gains: Mapping[str, float], noise: Mapping[str, float]) -> str:
-    return f"{_listed(gains)}; noise: {', '.join(f'{size:.2f}' for size in noise.values())}"
-
-
 def transition_helps(results: Results) -> Verdict:
-    gains, noise = _transition_gains(results, lambda groups: groups["all"]["mrr"]), _noise(results)
-    return _cases(gains, noise), _with_noise(gains, noise)
+    return _judge_transition(results, lambda groups: groups["all"]["mrr"])
 
 
 def helps_where_much_changes(results: Results) -> Verdict:
@@ -70,8 +61,7 @@ def helps_where_much_changes(results: Results) -> Verdict:
         rest = every["mrr"] * every["queries"] - larger["mrr"] * larger["queries"]
         return larger["mrr"] - rest / (every["queries"] - larger["queries"])
 
-    gains, noise = _transition_gains(results, more), _noise(results)
-    return _cases(gains, noise), _with_noise(gains, noise)
+    return _judge_transition(results, more)
 
 
 def falls_slowly(results: Results) -> Verdict:
@@ -84,16 +74,13 @@ def falls_slowly(results: Results) -> Verdict:
 
 
 def irregular_costs_little(results: Results) -> Verdict:
-    lost = {}
-    for model, file in (
-        ("TANGO-TuckER", "paper-tucker"),
-        ("TANGO-DistMult", "paper-distmult"),
-        ("counting", "baseline-recurrency"),
-    ):
+    files = {"TANGO-TuckER": "paper-tucker", "TANGO-DistMult": "paper-distmult", "counting": "baseline-recurrency"}
+    changes = {}
+    for model, file in files.items():
         thinned, whole = (results.mrr(f"{file}/{data}") for data in (THINNED, "ICEWS05-15"))
         if thinned and whole:
-            lost[model] = thinned.mean - whole.mean
-    return [change > -5.5 for model, change in lost.items() if model != "counting"], _listed(lost)
+            changes[model] = thinned.mean - whole.mean
+    return [change > -5.5 for model, change in changes.items() if model != "counting"], _listed(changes)
 
 
 def unseen_gain(results: Results) -> Verdict:
@@ -102,7 +89,7 @@ def unseen_gain(results: Results) -> Verdict:
         pair = [paper_form(results, "inductive", row=model + end, column="time-aware") for end in ("", WITHOUT)]
         if pair[0] and pair[1]:
             gains[f"{model} ({pair[0].mean:.2f})"] = pair[0].mean - pair[1].mean
-    return _cases(gains), _listed(gains)
+    return _cases(gains, dict.fromkeys(gains, NOISE)), _listed(gains)
 
 
 def history_helps(results: Results) -> Verdict:
@@ -148,11 +135,11 @@ def show_gains(results: Results) -> str:
         ("usual windows, against graphs of other windows", "as it is", "trained with other graphs"),
     )
     for form in ("paper form", "ours"):
-        for what, column, than in compared:
+        for what, *columns in compared:
             gains = []
             for data in SETS:
                 row = f"{data}, {row_of(best_decoder(data))}"
-                pair = [paper_form(results, "dynamics", row=row, column=c, form=form) for c in (column, than)]
-                gains.append(f"{pair[0].mean - pair[1].mean:+.2f}" if pair[0] and pair[1] else "missing")
+                more, less = (paper_form(results, "dynamics", row=row, column=c, form=form) for c in columns)
+                gains.append(gain(more, less, MISSING))
             rows.append((form, what, *gains))
     return markdown(("form", "dynamics with", *SETS), rows, left=2)

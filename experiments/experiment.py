@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from tangokg.train import RunConfig, make_config
 
 CONFIGS = Path(__file__).parent / "configs"
 KEYS = ("base", "about", "row", "form", "model", "data", "seeds", "measure", "settings", "train", "sets", "variants")
+OF_RUN = ("model", "about", "settings", "train", "measure", "row", "form")  # what an experiment takes as it stands
 OF_SETS = ("row", "seeds", "measure", "settings", "train")  # keys of [sets.DATA]
 OF_VARIANTS = ("about", "data", *OF_SETS)  # keys of [variants.NAME]
 
@@ -38,14 +39,14 @@ class Experiment:
     file: str
     variant: str  # "" for the config itself
     data: str
-    about: str
-    model: str
-    settings: Mapping[str, Any]
-    train: Mapping[str, Any]
     seeds: int
-    measure: tuple[str, ...]  # what is measured beside validation and test, by name of experiments.measure
-    row: str  # the paper's name of the model; "" where it is in no table of the paper
-    form: str  # whose form the model has, as the tables name it
+    model: str
+    about: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    train: Mapping[str, Any] = field(default_factory=dict)
+    measure: tuple[str, ...] = ()  # what is measured beside validation and test, by name of experiments.measure
+    row: str = ""  # the paper's name of the model; "" where it is in no table of the paper
+    form: str = ""  # whose form the model has, as the tables name it
 
     @property
     def preset(self) -> str:
@@ -62,9 +63,9 @@ class Experiment:
 
 
 @cache
-def experiments() -> dict[str, Experiment]:
-    """All experiments of ``configs/`` by name."""
-    return {experiment.name: experiment for path in sorted(CONFIGS.glob("*.toml")) for experiment in read_file(path)}
+def experiments(data: tuple[str, ...] = ()) -> dict[str, Experiment]:
+    """All experiments of ``configs/`` by name; ``data`` replaces the sets that the files name."""
+    return {e.name: e for path in sorted(CONFIGS.glob("*.toml")) for e in read_file(path, data)}
 
 
 def read_file(path: Path, data: Iterable[str] = ()) -> Iterator[Experiment]:
@@ -78,19 +79,9 @@ def read_file(path: Path, data: Iterable[str] = ()) -> Iterator[Experiment]:
             raise ConfigError(f"{path}: names no data set; add data = [...] or give --data.")
         for name in chosen:
             merged = _merge(_merge(tables, tables.get("sets", {}).get(name, {})), changed)
-            yield Experiment(
-                path.stem,
-                variant,
-                name,
-                merged.get("about", ""),
-                merged["model"],
-                merged.get("settings", {}),
-                merged.get("train", {}),
-                changed.get("seeds", 1) if variant else merged.get("seeds", 1),
-                tuple(merged.get("measure", ())),
-                merged.get("row", ""),
-                merged.get("form", ""),
-            )
+            seeds = (changed if variant else merged).get("seeds", 1)
+            merged["measure"] = tuple(merged.get("measure", ()))
+            yield Experiment(path.stem, variant, name, seeds, **{key: merged[key] for key in OF_RUN if key in merged})
 
 
 def _read_tables(path: Path) -> dict[str, Any]:
@@ -128,12 +119,10 @@ def choose(patterns: Iterable[str], data: Iterable[str] = ()) -> list[Experiment
     A pattern that ends in ``.toml`` is the path of a file; ``data`` replaces the sets that the configs name.
     """
     chosen: dict[str, Experiment] = {}
-    known = {**experiments()}
-    if data:
-        known = {e.name: e for path in sorted(CONFIGS.glob("*.toml")) for e in read_file(path, data)}
+    known = experiments(tuple(data))
     for pattern in list(patterns) or ["*"]:
         if pattern.endswith(".toml"):
-            matching = {experiment.name: experiment for experiment in read_file(Path(pattern), data)}
+            matching = {e.name: e for e in read_file(Path(pattern), data)}
         else:
             matching = {n: e for n, e in known.items() if any(fnmatch(x, pattern) for x in (n, e.preset, e.data))}
         if not matching:

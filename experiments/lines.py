@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 NOTHING = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def count_lines(source: str) -> int:
@@ -19,22 +20,11 @@ def count_lines(source: str) -> int:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in NOTHING:
             lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - set(docstring_lines(source)))
-
-
-def docstring_lines(source: str) -> list[int]:
-    """Lines of all docstrings."""
-    found: list[int] = []
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                found.extend(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    return found
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            docstring = node.body[0]
+            lines.difference_update(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
+    return len(lines)
 
 
 def sources(revision: str | None) -> dict[str, str]:
@@ -54,11 +44,8 @@ def by_folder(files: dict[str, str]) -> Counter[str]:
     """Lines of code of each folder of the package, and of experiments as a whole."""
     lines: Counter[str] = Counter()
     for name, source in files.items():
-        parts = Path(name).parts
-        folder = (
-            parts[0] if parts[0] == "experiments" else "/".join(parts[:3]) if len(parts) > 3 else "/".join(parts[:2])
-        )
-        lines[folder] += count_lines(source)
+        depth = 1 if name.startswith("experiments") else 3
+        lines["/".join(Path(name).parent.parts[:depth])] += count_lines(source)
     return lines
 
 

@@ -15,12 +15,13 @@ from tangokg.errors import DataError
 from tangokg.forecast import Forecaster
 from tangokg.models.tango import Tango
 from tangokg.quads import Quadruples
-from tangokg.quads.values import concatenate
 from tangokg.rank import Metrics, distance_travelled, examine, horizon, inductive, multi_step, prepare
+from tangokg.rank.evaluate import answering
 from tangokg.rank.strata import strata
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import windows_at
 from tangokg.train import build_model
+from tangokg.train.devices import device_of
 
 HORIZONS = range(1, 9)
 ABLATIONS: dict[str, dict[str, Any]] = {"off": {"ode": False}, "other-graphs": {"graphs": "other"}}
@@ -69,7 +70,7 @@ def with_settings(forecaster: Forecaster, changed: Figures) -> Forecaster:
     model = build_model(config, build_timeline(forecaster.dataset.train))
     left = model.load_state_dict(forecaster.model.state_dict(), strict=False)
     assert set(left.missing_keys) <= {"draw"}, left  # which other window: drawn, not learned
-    return Forecaster(model.to(next(forecaster.model.parameters()).device), forecaster.dataset, config)
+    return Forecaster(model.to(device_of(forecaster.model)), forecaster.dataset, config)
 
 
 def measure_snapshots(forecaster: Forecaster) -> Figures:
@@ -98,39 +99,29 @@ def measure_state(forecaster: Forecaster) -> Figures:
     ``distance`` is the mean of :math:`|h(t) - h_0| / |h_0|`, ``turn`` that of :math:`1 - \cos(h(t), h_0)`, which a
     growth common to all entities does not change.
     """
-    model, device = forecaster.model, next(forecaster.model.parameters()).device
-    timeline = build_timeline(forecaster.facts).to(device)
+    model = forecaster.model
+    timeline = build_timeline(forecaster.facts).to(device_of(model))
     first, size = timeline.before(float(forecaster.dataset.test.t.min())), len(timeline)
     target = torch.linspace(first, size - 1, min(SAMPLED, size - first)).round().long()
-    turn = []
-    model.eval()
-    with torch.inference_mode():
+    turns = []
+    with answering(model):
         for one in target if isinstance(model, Tango) else ():
             encoded = model.encode(timeline, windows_at(timeline, one[None]))
             cosine = torch.cosine_similarity(encoded.states.touched.double(), encoded.start.double())
-            turn.append(1 - cosine.mean())
-    return {
-        "distance": distance_travelled(model, timeline, target),
-        "turn": float(torch.stack(turn).mean()) if turn else None,
-        "windows": len(target),
-    }
+            turns.append(float(1 - cosine.mean()))
+    turn = statistics.fmean(turns) if turns else None
+    return {"distance": distance_travelled(model, timeline, target), "turn": turn, "windows": len(target)}
 
 
 def measure_strata(forecaster: Forecaster) -> Figures:
     """Share and MRR of the queries of each part by what was known of their answer."""
-    dataset = forecaster.dataset
-    return {
-        "valid": of_strata(forecaster, dataset.past, dataset.valid),
-        "test": of_strata(forecaster, concatenate([dataset.past, dataset.valid]), dataset.test),
-    }
+    return {name: strata_of(forecaster, forecaster.dataset.parts[name]) for name in ("valid", "test")}
 
 
-def of_strata(forecaster: Forecaster, known: Quadruples, part: Quadruples) -> Figures:
-    """Share and MRR of each stratum of a part, whatever was before it known."""
-    weights = forecaster.model.parameters()
-    device = next((weight.device for weight in weights), torch.device("cpu"))
-    timeline = build_timeline(concatenate([known, part])).to(device)
-    exam = prepare(timeline, torch.arange(len(build_timeline(known)), len(timeline)))
+def strata_of(forecaster: Forecaster, part: Quadruples) -> Figures:
+    """Share and MRR of each stratum of a part, with all facts known that were before each query."""
+    timeline = build_timeline(forecaster.facts).to(device_of(forecaster.model))
+    exam = prepare(timeline, torch.searchsorted(timeline.t, torch.from_numpy(part.t).unique().to(timeline.t)))
     reciprocal = 100 / examine(forecaster.model, exam).ranks["time-aware"].realistic
     masks = {name: mask.to(reciprocal.device) for name, mask in strata(exam).items()}
     return {

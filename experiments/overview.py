@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from experiments.bench.shown import amount, markdown
 from experiments.experiment import CONFIGS, Experiment, experiments
 from experiments.published import best_printed, published, systems
-from experiments.show import NONE, number, paper_number, title
-from experiments.store import Result, Results, Value, at
+from experiments.show import NONE, number, paper_number, plain, title
+from experiments.store import Result, Results, Value
 from experiments.tables import COLUMNS, FORMS, PART, RUN, SETS, best_decoder, row_of, tables
 from tangokg.config import read_toml
 from tangokg.rank.strata import STRATA
@@ -110,8 +109,8 @@ def show_default(results: Results) -> str:
         ("the paper form of TANGO", *(_plain_mrr(results.mrr(best_in_paper_form(results, name)[1])) for name in data)),
     ]
     for system in systems():
-        figures = (f"{system.mrr[name]:.1f}" if name in system.mrr else NONE for name in data)
-        rows.append((f"{system.name} ({system.note})", *figures))
+        figures = (f"{system['mrr'][name]:.1f}" if name in system["mrr"] else NONE for name in data)
+        rows.append((f"{system['name']} ({system['note']})", *figures))
     return markdown(("", *data), rows)
 
 
@@ -119,28 +118,29 @@ def _plain_mrr(value: Value | None) -> str:
     return f"{value.mean:.2f}" if value else NONE
 
 
+def _figures(results: Results, name: str, paths: Iterable[tuple[str, ...]]) -> list[str]:
+    """Figures of an experiment, by their places in its results."""
+    return [_plain_mrr(results.value(name, *path)) for path in paths]
+
+
 def show_default_in_brief(results: Results) -> str:
     """The same for the front page: the best of the published systems without look-ahead."""
     rows = []
     for experiment in _of_default():
         data = experiment.data
-        clean = {system.name: system.mrr[data] for system in systems() if system.clean and data in system.mrr}
-        best = max(clean, key=lambda name: clean[name], default="")
+        clean = [system for system in systems() if system["clean"] and data in system["mrr"]]
+        best = max(clean, key=lambda system: float(system["mrr"][data]), default=None)
         names = (experiment.name, f"recurrency/{data}", best_in_paper_form(results, data)[1])
-        rows.append(
-            (data, *(_plain_mrr(results.mrr(name)) for name in names), f"{clean[best]:.1f} ({best})" if best else NONE)
-        )
+        beside = f"{best['mrr'][data]:.1f} ({best['name']})" if best else NONE
+        rows.append((data, *(_plain_mrr(results.mrr(name)) for name in names), beside))
     return markdown(("data set", "`tango`", "`recurrency`", "paper form", "best published without look-ahead"), rows)
 
 
 def show_default_means(results: Results) -> str:
     """The averaged shares of several seeds."""
-    means = {e.data: results.means[e.name] for e in _of_default() if e.name in results.means}
-    return markdown(("", *means), [("mean of the seeds", *(f"{_test(mean):.2f}" for mean in means.values()))])
-
-
-def _test(result: Result) -> float:
-    return float(result["test"]["time-aware"]["mrr"])
+    means = {e.data: results.means[e.name]["test"] for e in _of_default() if e.name in results.means}
+    mrr = (f"{test['time-aware']['mrr']:.2f}" for test in means.values())
+    return markdown(("", *means), [("mean of the seeds", *mrr)])
 
 
 def _detailed(results: Results) -> Iterator[tuple[str, str, str]]:
@@ -157,19 +157,14 @@ def show_default_strata(results: Results) -> str:
     """By what was known of the answer, multi-step, and for entities that training never saw."""
     paths = [("strata", "test", name, "mrr") for name in STRATA]
     paths += [("protocols", name, "time-aware", "mrr") for name in ("multi-step", "inductive")]
-    rows = [
-        (label, seeds, *(_plain_mrr(results.value(name, *path)) for path in paths))
-        for label, seeds, name in _detailed(results)
-    ]
+    rows = [(label, seeds, *_figures(results, name, paths)) for label, seeds, name in _detailed(results)]
     return markdown(("", "seeds", *STRATA, "multi-step", "questions with an entity that training never saw"), rows)
 
 
 def show_default_ahead(results: Results) -> str:
     """Some steps ahead."""
-    rows = [
-        (label, *(_plain_mrr(results.value(name, "protocols", "horizon", step, "time-aware", "mrr")) for step in AHEAD))
-        for label, _, name in _detailed(results)
-    ]
+    paths = [("protocols", "horizon", step, "time-aware", "mrr") for step in AHEAD]
+    rows = [(label, *_figures(results, name, paths)) for label, _, name in _detailed(results)]
     return markdown(("", *AHEAD), rows)
 
 
@@ -192,8 +187,7 @@ def show_large(results: Results) -> str:
     rows = []
     for label, preset in LARGE.items():
         if runs := results.of(name := f"{preset}/retrosheet"):
-            figures = (_plain_mrr(results.value(name, *path)) for path in paths)
-            rows.append((label, *figures, _time(runs), _memory(runs)))
+            rows.append((label, *_figures(results, name, paths), _time(runs), _memory(runs)))
     head = ("", "MRR", "Hits@10", "recurrent", "cold", "entities that training never saw", "training time", "memory")
     return markdown(head, rows)
 
@@ -221,8 +215,8 @@ def _time(runs: list[Result]) -> str:
         return NONE
     device = Counter(str(result["device"]) for result in runs).most_common(1)[0][0]
     seconds = [float(result["train_seconds"]) for result in runs if result["device"] == device]
-    least, most = (f"{round(bound):,}" for bound in (min(seconds), max(seconds)))
-    return f"{least} to {most} s, {device}" if least != most else f"{most} s, {device}"
+    bounds = dict.fromkeys(f"{round(bound):,}" for bound in (min(seconds), max(seconds)))  # one where they are equal
+    return f"{' to '.join(bounds)} s, {device}"
 
 
 def _memory(runs: list[Result]) -> str:
@@ -250,14 +244,16 @@ def _states(study: dict[str, Any], *names: str) -> list[str]:
     return [str(states.count(name)) for name in names]
 
 
+def _best(study: dict[str, Any], names: Sequence[str]) -> list[str]:
+    best = best_trial(study)
+    return [f"{best['mrr']:.2f}", *(plain(best["values"][name]) for name in names)]
+
+
 def show_first_searches(results: Results) -> str:
     """What the searches found from which the configs were made."""
-    rows = []
-    for data, study in _trials("tune").items():
-        best = best_trial(study)
-        values = [json.dumps(best["values"][name]) for name in SEARCHED]
-        counts = _states(study, "done", "pruned", "failed", "under way")
-        rows.append((data, study["model"], *counts, f"{best['mrr']:.2f}", *values))
+    states = ("done", "pruned", "failed", "under way")
+    studies = _trials("tune").items()
+    rows = [(data, study["model"], *_states(study, *states), *_best(study, SEARCHED)) for data, study in studies]
     names = (f"`{name}`" for name in SEARCHED)
     return markdown(("data set", "model", "done", "given up", "failed", "under way", "best MRR", *names), rows, left=2)
 
@@ -266,12 +262,8 @@ def show_second_searches(results: Results) -> str:
     """Searches in the form of the configs, beside the validation MRR of the configs."""
     rows = []
     for data, study in _trials("tune-pruned").items():
-        best, runs = best_trial(study), results.of(f"paper-{best_decoder(data)}/{data}")
-        config = fmean(at(result, "valid", "time-aware", "mrr") for result in runs)
-        values = [f"{best['values'][name]:g}" for name in SEARCHED[:-1]]
-        rows.append(
-            (data, *_states(study, "done", "pruned", "under way"), f"{config:.2f}", f"{best['mrr']:.2f}", *values)
-        )
+        config = _plain_mrr(results.mrr(f"paper-{best_decoder(data)}/{data}", "valid"))
+        rows.append((data, *_states(study, "done", "pruned", "under way"), config, *_best(study, SEARCHED[:-1])))
     names = (f"`{name}`" for name in SEARCHED[:-1])
     return markdown(("data set", "done", "given up", "under way", "config", "best MRR", *names), rows)
 

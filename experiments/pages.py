@@ -21,25 +21,22 @@ from experiments.tgb import show_leaderboard
 from tangokg.errors import ConfigError, nearest, offer
 
 ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "docs/**/*.md", "experiments/*/README.md")
 BLOCK = re.compile(r"(<!-- generated: ([^\n]+?) -->\n?).*?(<!-- end -->)", re.DOTALL)
 
 
 def pages() -> list[Path]:
     """All pages that hold a generated block."""
-    places = [
-        ROOT / "README.md",
-        *sorted((ROOT / "docs").rglob("*.md")),
-        *sorted((ROOT / "experiments").glob("*/README.md")),
-    ]
-    return [path for path in places if BLOCK.search(path.read_text(encoding="utf-8"))]
+    paths = [path for pattern in PAGES for path in sorted(ROOT.glob(pattern))]
+    return [path for path in paths if BLOCK.search(path.read_text(encoding="utf-8"))]
 
 
 def blocks(results: Results) -> dict[str, Callable[[], str]]:
     """Name of a block -> what makes its text."""
     makers: dict[str, Callable[[Results], str]] = {name: partial(show, name) for name in (*tables(), *SPECIAL)}
     makers |= OVERVIEWS | {"gains": show_gains} | {f"claim {name}": partial(show_claim, name) for name in CLAIMS}
-    by_hand = {"tgb leaderboard": show_leaderboard}
-    return {name: partial(make, results) for name, make in makers.items()} | blocks_of_speed() | by_hand
+    texts = {name: partial(make, results) for name, make in makers.items()}
+    return texts | blocks_of_speed() | {"tgb leaderboard": show_leaderboard}
 
 
 def refresh(text: str, known: dict[str, Callable[[], str]]) -> str:
@@ -50,6 +47,12 @@ def refresh(text: str, known: dict[str, Callable[[], str]]) -> str:
         return f"{match[1]}{make_block(match[2], known)}{end_of_line}{match[3]}"
 
     return BLOCK.sub(fill, text)
+
+
+def outdated(known: dict[str, Callable[[], str]]) -> dict[Path, str]:
+    """Pages that differ from what the results render to, with their new text."""
+    refreshed = {path: refresh(path.read_text(encoding="utf-8"), known) for path in pages()}
+    return {path: text for path, text in refreshed.items() if text != path.read_text(encoding="utf-8")}
 
 
 def make_block(name: str, known: dict[str, Callable[[], str]]) -> str:

@@ -11,14 +11,14 @@ passes. Functions that return at once, because the step does not need them, coun
 
 from __future__ import annotations
 
-import csv
+import re
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
-from inspect import getattr_static, getmodulename
+from functools import cached_property, reduce
+from inspect import getattr_static
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -38,12 +38,11 @@ NAMES = ("Anna", "Ben", "Cleo", "Dora", "Emil")
 
 def write_events(path: Path) -> None:
     """Eighty events of five people on twenty days."""
-    rows = [
-        (NAMES[i % 5], "visits" if i % 3 else "calls", NAMES[(i * i + 3) % 5], f"2024-03-{1 + i // 4:02}")
-        for i in range(80)
-    ]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("subject", "relation", "object", "date"), *rows])
+    lines = ["subject,relation,object,date"]
+    for i in range(80):
+        subject, object_ = NAMES[i % 5], NAMES[(i * i + 3) % 5]
+        lines.append(f"{subject},{'visits' if i % 3 else 'calls'},{object_},2024-03-{1 + i // 4:02}")
+    path.write_text("\n".join(lines), encoding="utf-8")
 
 
 def functions_to_loss() -> dict[str, list[str]]:
@@ -69,11 +68,11 @@ def functions_to_loss() -> dict[str, list[str]]:
 @contextmanager
 def noting(stage: str, entered: dict[str, list[str]]) -> Iterator[None]:
     """Note the functions that are called inside, in the order of first calls, but for those of earlier stages."""
-    called: dict[CodeType, None] = {}
+    called: dict[CodeType, str] = {}  # with their modules
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
-            called.setdefault(frame.f_code)
+            called.setdefault(frame.f_code, frame.f_globals.get("__name__", ""))
 
     sys.setprofile(note)
     try:
@@ -81,41 +80,30 @@ def noting(stage: str, entered: dict[str, list[str]]) -> Iterator[None]:
     finally:
         sys.setprofile(None)
     earlier = {name for names in entered.values() for name in names}
-    entered[stage] = [name for code in called if (name := counted(code)) and name not in earlier]
+    names = [counted_name(code, module) for code, module in called.items()]
+    entered[stage] = [name for name in names if name and name not in earlier]
 
 
-def counted(code: CodeType) -> str:
-    """The name of a function of ours, "" where it does not count."""
+def counted_name(code: CodeType, module: str) -> str:
+    """``folder/file.py: function`` of a function of the package; "" where it does not count."""
     path = Path(code.co_filename)
     if not path.is_relative_to(HOME) or code.co_name.startswith("<") or code.co_name in LEFT_OUT:
         return ""
-    if "<locals>" not in code.co_qualname and isinstance(_found(path, code.co_qualname), property | cached_property):
-        return ""
+    if "<locals>" not in code.co_qualname:
+        function: object = reduce(getattr_static, code.co_qualname.split("."), sys.modules[module])
+        if isinstance(function, property | cached_property):
+            return ""
     return f"{path.relative_to(HOME).as_posix()}: {code.co_qualname}"
-
-
-def _found(path: Path, qualname: str) -> object:
-    """What a qualified name stands for in the module of a file."""
-    parts = path.relative_to(HOME.parent).with_suffix("").parts
-    found: object = sys.modules[".".join(parts[:-1] if getmodulename(str(path)) == "__init__" else parts)]
-    for name in qualname.split("."):
-        found = getattr_static(found, name)
-    return found
-
-
-def room(name: str) -> str:
-    """The folder of a function, or its file where that stands beside the folders."""
-    return name.partition("/")[0] if "/" in name.partition(":")[0] else name.partition(":")[0]
 
 
 def main(say: Callable[[str], object] = print) -> None:
     """List the functions with their rooms, and count them."""
-    stages, before = functions_to_loss(), ""
+    stages = functions_to_loss()
     names = [name for each in stages.values() for name in each]
-    for number, name in enumerate(names, start=1):
-        say(f"{number:4}  {room(name) if room(name) != before else '':11} {name}")
-        before = room(name)
-    say("\n" + ", ".join(f"{room} {count}" for room, count in Counter(map(room, names)).items()))
+    rooms = [re.split("[/:]", name)[0] for name in names]  # its folder, or its file where that is in none
+    for number, (name, room, before) in enumerate(zip(names, rooms, ["", *rooms], strict=False), start=1):
+        say(f"{number:4}  {room if room != before else '':11} {name}")
+    say("\n" + ", ".join(f"{room} {count}" for room, count in Counter(rooms).items()))
     say(f"{len(names)} functions: " + ", ".join(f"{len(each)} {what}" for what, each in stages.items()))
 
 

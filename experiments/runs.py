@@ -9,9 +9,10 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ import torch
 
 from experiments.bench.form import peak_memory
 from experiments.experiment import Experiment, open_dataset
-from experiments.measure import APART, MEASURES, epoch_seconds, figures_of, measure_horizons, measure_strata, of_strata
+from experiments.measure import APART, MEASURES, epoch_seconds, figures_of, measure_horizons, measure_strata, strata_of
+from experiments.show import number
 from experiments.store import MEAN, RESULTS, place_of, read_json, read_results, write_result
 from tangokg.errors import DataError, TangoError
 from tangokg.forecast import Forecaster, results
@@ -54,8 +56,6 @@ class Job:
     valid: bool = False  # measure the validation part alone
     horizons: bool = False  # measure the validation part up to eight steps ahead as well
     weights: bool = False  # keep the weights, for the mean of several seeds
-    threads: int = 0  # of torch; 0: as it is
-    parent: int = 0  # the process that waits for the result, where that is another one
 
     @property
     def label(self) -> str:
@@ -74,10 +74,7 @@ class Job:
 
     @property
     def checkpoint(self) -> Path:
-        """Named by its settings: a changed config starts again."""
-        settings = json.dumps(self.config.to_tables(), sort_keys=True)
-        digest = hashlib.sha256(settings.encode()).hexdigest()[:12]
-        return self.work / self.experiment.preset / f"{self.experiment.data}-{self.seed}-{digest}.safetensors"
+        return checkpoint_beside(place_of(self.work, self.experiment, self.seed), self.config)
 
     @property
     def kept_weights(self) -> Path:
@@ -88,6 +85,18 @@ class Job:
         """Whether its result is there; a checkpoint beside it says that something is still to be measured."""
         weights = self.kept_weights.exists() or not self.weights
         return self.result.exists() and not self.checkpoint.exists() and weights
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over, or the process that waits for the result is gone."""
+        parent = parent_process()
+        return time.time() > self.deadline or (parent is not None and not parent.is_alive())
+
+
+def checkpoint_beside(result: Path, config: RunConfig) -> Path:
+    """Named by its settings: a changed config starts again."""
+    settings = json.dumps(config.to_tables(), sort_keys=True)
+    return result.with_name(f"{result.stem}-{hashlib.sha256(settings.encode()).hexdigest()[:12]}.safetensors")
 
 
 class Lines:
@@ -105,33 +114,25 @@ class Lines:
         print(f"{self.label}: epoch {progress.epoch}{mrr}, {row['seconds']:.0f} s", flush=True)
 
 
-class Deadline:
-    """A callback of the training loop: it stops, with a checkpoint, when the time is over or nobody waits for it."""
-
-    def __init__(self, job: Job) -> None:
-        self.job, self.reached = job, False
-
-    def __call__(self, progress: Progress) -> str:
-        orphaned = self.job.parent and os.getppid() != self.job.parent
-        self.reached = bool(orphaned) or time.time() > self.job.deadline
-        return STOPPED if self.reached else ""
-
-
 def make_run(job: Job) -> dict[str, Any]:
     """Train and measure one run; its result is written after each protocol, so that a stop loses little.
 
     Training goes on from a checkpoint; what an earlier call measured is kept.
     """
-    if time.time() > job.deadline:
+    if job.is_over:
         raise OutOfTime
     dataset = open_dataset(job.experiment.data)
-    config, deadline = resolve(job.config, dataset), Deadline(job)
-    job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    config, checkpoint = resolve(job.config, dataset), job.checkpoint
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+
+    def stop(_: Progress) -> str:
+        return STOPPED if job.is_over else ""
+
     try:
         with peak_memory(choose_device(job.device)) as peak:
-            model, progress = fit(dataset, config, job.checkpoint, True, reporter=Lines(job.label), stop=deadline)
+            model, progress = fit(dataset, config, checkpoint, True, reporter=Lines(job.label), stop=stop)
     except Interrupted:
-        if deadline.reached:
+        if job.is_over:
             raise OutOfTime from None
         raise
     if job.weights:
@@ -141,21 +142,16 @@ def make_run(job: Job) -> dict[str, Any]:
     for measured in _measure(job, forecaster, result):
         result |= measured | {"peak_bytes": peak.bytes, "date": datetime.now(UTC).isoformat(timespec="seconds")}
         write_result(job.result, result | ({"commit": job.commit} if job.commit else {}))
-        if time.time() > job.deadline:
+        if job.is_over:
             raise OutOfTime
-    job.checkpoint.unlink(missing_ok=True)
+    checkpoint.unlink(missing_ok=True)
     return result
 
 
 def _measured_before(job: Job, config: RunConfig) -> dict[str, Any]:
     """What a call that was stopped has measured of the same run."""
-    if (
-        job.checkpoint.exists()
-        and job.result.exists()
-        and (before := read_json(job.result))["config"] == config.to_tables()
-    ):
-        return before
-    return {"protocols": {}}
+    before = read_json(job.result) if job.checkpoint.exists() and job.result.exists() else {}
+    return before if before.get("config") == config.to_tables() else {"protocols": {}}
 
 
 def _measure(job: Job, forecaster: Forecaster, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -165,8 +161,8 @@ def _measure(job: Job, forecaster: Forecaster, result: dict[str, Any]) -> Iterat
         yield {"valid_horizon": measure_horizons(forecaster, dataset.valid)}
     if job.valid:
         about = {"dataset": dataset.name, "seed": job.seed, "config": forecaster.config.to_tables(), "log": log}
-        valid = of_strata(forecaster, dataset.past, dataset.valid)
-        yield about | {"valid": figures_of(forecaster.evaluate(dataset.valid)), "strata": {"valid": valid}}
+        strata = {"valid": strata_of(forecaster, dataset.valid)}
+        yield about | {"valid": figures_of(forecaster.evaluate(dataset.valid)), "strata": strata}
         return
     yield results(forecaster) | {"log": log, "epoch_seconds": epoch_seconds(log)}
     for name in job.experiment.measure:
@@ -178,15 +174,13 @@ def _measure(job: Job, forecaster: Forecaster, result: dict[str, Any]) -> Iterat
 
 def attempt(job: Job) -> tuple[str, str]:
     """Make a run; how it ended, and a line on it."""
-    if job.threads:
-        torch.set_num_threads(job.threads)
     keep_freed_memory()
     try:
         return DONE, describe(job, make_run(job))
     except OutOfTime:
         return LEFT, "the time is over; the same command goes on"
     except Interrupted:
-        if job.parent:  # who waits for this process got the signal too
+        if parent_process() is not None:  # which got the signal too
             return LEFT, "interrupted; the same command goes on"
         raise
     except TangoError as error:
@@ -208,9 +202,8 @@ def run_all(jobs: Iterable[Job], workers: int) -> dict[str, list[Job]]:
         for job in jobs:
             report(job, *attempt(job))
         return ended
-    threads = max(1, (os.cpu_count() or 1) // workers)
-    jobs = [replace(job, threads=threads, parent=os.getpid()) for job in jobs]
-    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
+    spawn, threads = get_context("spawn"), max(1, (os.cpu_count() or 1) // workers)
+    with ProcessPoolExecutor(workers, spawn, torch.set_num_threads, (threads,), max_tasks_per_child=1) as pool:
         futures = {pool.submit(attempt, job): job for job in jobs}
         try:
             for future in as_completed(futures):
@@ -229,18 +222,16 @@ def describe(job: Job, result: dict[str, Any]) -> str:
     line = ", ".join(f"{part} MRR {result[part]['time-aware']['mrr']:.2f}" for part in parts)
     if job.valid or job.assignments or job.out.resolve() == RESULTS.resolve():
         return line
-    try:
+    stored = None
+    with suppress(DataError):  # it was made with an earlier config
         stored = read_results(name=job.experiment.name).mrr(job.experiment.name)
-    except DataError:  # made with an earlier config
-        stored = None
     if stored is None:
         return f"{line}; nothing is stored to compare it with"
-    apart = round(result["test"]["time-aware"]["mrr"] - stored.mean, 2) + 0.0  # no -0.00
+    difference = round(result["test"]["time-aware"]["mrr"] - stored.mean, 2) + 0.0  # no -0.00
+    line += f"; stored {number(stored)} ({stored.seeds} seed{'s' * (stored.seeds > 1)}): {difference:+.2f}"
     if stored.spread is None:
-        return f"{line}; stored {stored.mean:.2f} (1 seed): {apart:+.2f}"
-    verdict = "within" if abs(apart) <= 2 * stored.spread else "beyond"
-    around = f"{stored.mean:.2f} ± {stored.spread:.2f} ({stored.seeds} seeds)"
-    return f"{line}; stored {around}: {apart:+.2f}, {verdict} two standard deviations"
+        return line
+    return f"{line}, {'within' if abs(difference) <= 2 * stored.spread else 'beyond'} two standard deviations"
 
 
 class Mean(Model):
@@ -270,10 +261,9 @@ def measure_mean(jobs: list[Job]) -> Path:
         model.load_state_dict(load_tensors(job.kept_weights)[0])
         members.append(model.to(choose_device(job.device)))
     mean = Forecaster(Mean(members), dataset, resolve(first.config, dataset), Progress())
-    parts = {"valid": dataset.valid, "test": dataset.test}
     result: dict[str, Any] = {"preset": first.experiment.preset, "dataset": dataset.name}
     result |= {"seeds": [job.seed for job in jobs], "strata": measure_strata(mean)}
-    result |= {name: figures_of(mean.evaluate(part)) for name, part in parts.items()}
+    result |= {part: figures_of(mean.evaluate(part)) for part in ("valid", "test")}
     path = place_of(first.out, first.experiment, MEAN)
     write_result(path, result | {"commit": first.commit or None})
     return path

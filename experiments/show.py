@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.bench.shown import markdown
 from experiments.experiment import THINNED, counts_of, experiments
-from experiments.published import PaperTable, Published, paper_step_time, published
+from experiments.published import Published, paper_step_time, published
 from experiments.store import Results, Value
 from experiments.tables import (
     AS_IT_IS,
@@ -21,14 +21,7 @@ from experiments.tables import (
 )
 
 MISSING, NONE = "missing", "–"
-HEADINGS = {
-    "mrr": "MRR",
-    "hits@1": "Hits@1",
-    "hits@3": "Hits@3",
-    "hits@10": "Hits@10",
-    "train_seconds": "seconds",
-    "epoch_seconds": "seconds an epoch",
-}
+HEADINGS = {"mrr": "MRR", "train_seconds": "seconds", "epoch_seconds": "seconds an epoch"}  # else the metric's name
 PAPER_METRIC = {"train_seconds": "seconds"}
 BY_METRIC = ("horizon", "history", "time", "dynamics", "distance")  # one block a metric, columns across
 WHERE_PART = f"ours on {PART}: 42 of 183 test days"
@@ -89,7 +82,11 @@ def _by_column(table: Table, column: str, results: Results) -> str:
                 seeds = str(values[0].seeds) if values[0] else ""
                 part = ", part" if PART in cells["mrr"].name else ""
                 rows.append((row, form + part, *map(number, values), seeds))
-    return markdown(("model", "from", *(HEADINGS[metric] for metric in table.metrics), "seeds"), rows, left=2)
+    return markdown(
+        ("model", "from", *(HEADINGS.get(metric, metric.capitalize()) for metric in table.metrics), "seeds"),
+        rows,
+        left=2,
+    )
 
 
 def _by_metric(table: Table, metric: str, results: Results) -> str:
@@ -107,17 +104,23 @@ def _by_metric(table: Table, metric: str, results: Results) -> str:
     return markdown(("model", "from", *map(title, table.columns)), rows, left=2)
 
 
-def gain(more: Value | None, less: Value | None) -> str:
+def gain(more: Value | None, less: Value | None, missing: str = NONE) -> str:
     """One MRR less another."""
-    return f"{more.mean - less.mean:+.2f}" if more and less else NONE
+    return f"{more.mean - less.mean:+.2f}" if more and less else missing
+
+
+def transition_pair(table: Table, row: str, column: str, results: Results) -> tuple[Value | None, Value | None]:
+    """A figure of the ablation with the transition layer, and without."""
+    rows = (row, row.replace(" on ", f"{WITHOUT} on "))
+    more, less = (value_of(table.of(row=name, column=column)[0], results) for name in rows)
+    return more, less
 
 
 def _ablation(results: Results) -> str:
     """With the transition layer, without, and the gain, for each model and set."""
     table, rows = tables()["ablation"], []
     for row in [row for row in table.rows if WITHOUT not in row]:
-        without = row.replace(" on ", f"{WITHOUT} on ")
-        pairs = [[value_of(table.of(row=r, column=c)[0], results) for r in (row, without)] for c in table.columns]
+        pairs = [transition_pair(table, row, column, results) for column in table.columns]
         rows += [(row, label, *(number(pair[n]) for pair in pairs)) for n, label in enumerate(("with", "without"))]
         rows.append((row, "gain", *(gain(*pair) for pair in pairs)))
     return markdown(("model and set", "transition layer", *table.columns), rows, left=2)
@@ -139,15 +142,10 @@ def _differences(results: Results) -> str:
 
 def _settings(results: Results) -> str:
     """The paper's best settings, and those of our configs with the same decoder."""
-    paper = published()["settings"]
-    data = ("ICEWS14", *(name for name in SETS))
-    source = {"ICEWS14": PART}
+    paper, data = published()["settings"], ("ICEWS14", *SETS)
+    names = [f"{best_decoder(name)}/{PART if name == 'ICEWS14' else name}" for name in data]
     files = {"paper form": "paper", "ours": "tango"}
-    ours = {
-        (form, name): _flat(f"{file}-{best_decoder(name)}/{source.get(name, name)}")
-        for form, file in files.items()
-        for name in data
-    }
+    ours = {form: [_flat(f"{file}-{name}") for name in names] for form, file in files.items()}
     rows = []
     for key in (*paper.rows, *OUR_SETTINGS):
         searched = ", ".join(map(str, paper.space.get(key, ())))
@@ -158,7 +156,7 @@ def _settings(results: Results) -> str:
             times = (paper_step_time(name) for name in data)
             rows.append((key, "paper", *(NONE if time is None else f"{time:.1g}" for time in times), ""))
         if key != "scale":
-            rows += [(key, form, *(_plain(ours[form, name][key]) for name in data), "") for form in files]
+            rows += [(key, form, *(plain(config[key]) for config in configs), "") for form, configs in ours.items()]
     return markdown(("setting", "from", *data, "searched in the paper"), rows, left=2)
 
 
@@ -167,14 +165,14 @@ def _flat(name: str) -> dict[str, object]:
     return {**config["train"], **config["settings"]}
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
+    """A setting as people write it."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _statistics(results: Results) -> str:
     """The paper's counts of each set, and ours as the registry has them, which reading checks."""
-    paper: PaperTable = published()["statistics"]
-    rows = []
+    paper, rows = published()["statistics"], []
     for data in dict.fromkeys([*paper.rows, "ICEWS14s", PART, THINNED]):
         if data in paper.rows:
             printed = (paper.get(data, column, "count") for column in paper.columns)
@@ -184,9 +182,4 @@ def _statistics(results: Results) -> str:
     return markdown(("data set", "from", *paper.columns), rows, left=2)
 
 
-SPECIAL = {
-    "ablation": _ablation,
-    "differences": _differences,
-    "settings": _settings,
-    "statistics": _statistics,
-}
+SPECIAL = {"ablation": _ablation, "differences": _differences, "settings": _settings, "statistics": _statistics}

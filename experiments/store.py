@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,24 +12,17 @@ from typing import Any
 from experiments.experiment import Experiment, counts_of, experiments
 from tangokg.errors import DataError
 from tangokg.rank import FILTERS
+from tangokg.train.checkpoint import write_atomically
 
 RESULTS = Path(__file__).parent / "results"
 MEAN = "mean"  # in place of a seed: the result of several seeds' averaged shares
 NUMBER = (int, float)
-TYPES: dict[str, tuple[type, ...]] = {
-    "model": (str,),
-    "dataset": (str,),
-    "files": (dict,),
-    "seed": (int,),
-    "config": (dict,),
-    "test": (dict,),
-    "queries": (dict,),
-    "epochs": (int,),
-    "train_seconds": NUMBER,
-    "device": (str,),
-    "versions": (dict,),
-    "commit": (str, type(None)),
-    "protocols": (dict,),
+TYPES: dict[tuple[type, ...], tuple[str, ...]] = {
+    (str,): ("model", "dataset", "device"),
+    (dict,): ("files", "config", "test", "queries", "versions", "protocols"),
+    (int,): ("seed", "epochs"),
+    NUMBER: ("train_seconds",),
+    (str, type(None)): ("commit",),
 }
 BEFORE = {"rate_decay": 1.0, "horizons": 1}  # what results that are older than these settings were made with
 
@@ -88,26 +80,22 @@ def place_of(folder: Path, experiment: Experiment, seed: int | str) -> Path:
     return folder / experiment.preset / f"{experiment.data}-{seed}.json"
 
 
-def write_file(path: Path, content: str | bytes) -> None:
+def write_file(path: Path, content: str) -> None:
     """Write a file whole or not at all, in a folder that is made where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.tmp")
-    beside.write_bytes(content.encode() if isinstance(content, str) else content)
-    os.replace(beside, path)
+    write_atomically(path, content.encode())
+
+
+def write_json(path: Path, values: Result, rounded: Callable[[float], float]) -> None:
+    """Write values with their numbers rounded; settings, under ``config``, stay as they are."""
+    copy = json.loads(json.dumps(values), parse_float=lambda text: rounded(float(text)))
+    copy |= {"config": values["config"]} if "config" in values else {}
+    write_file(path, json.dumps(copy, indent=1, ensure_ascii=False) + "\n")
 
 
 def write_result(path: Path, result: Result) -> None:
     """Write a result, figures with six digits after the point."""
-    write_file(path, json.dumps(_rounded(result), indent=1, ensure_ascii=False) + "\n")
-
-
-def _rounded(value: Any) -> Any:
-    """Settings stay as they are."""
-    if isinstance(value, Mapping):
-        return {key: item if key == "config" else _rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
-    return round(value, 6) if isinstance(value, float) else value
+    write_json(path, result, lambda figure: round(figure, 6))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -144,7 +132,7 @@ def read_results(folder: Path = RESULTS, name: str = "*/*") -> Results:
 
 def check(path: Path, experiment: Experiment, seed: str, result: Result) -> None:
     """Raise an error for a result that is damaged, not of its file's name, or made with other settings."""
-    for key, types in TYPES.items():
+    for types, key in ((types, key) for types, keys in TYPES.items() for key in keys):
         if key not in result:
             raise DataError(f"{path}: has no {key!r}.")
         if not isinstance(result[key], types) or isinstance(result[key], bool):
@@ -158,7 +146,7 @@ def check(path: Path, experiment: Experiment, seed: str, result: Result) -> None
     for part in ("valid", "test"):
         if part in result:
             _check_part(path, result, part)
-    if other := differences(experiment, result):
+    if other := changed_settings(experiment, result):
         raise DataError(f"{path}: was made with other settings than its config has now: {other}.")
 
 
@@ -173,20 +161,19 @@ def _check_part(path: Path, result: Result, part: str) -> None:
         raise DataError(f"{path}: {queries!r} queries of [{part}], expected an even number{most}.")
 
 
-def differences(experiment: Experiment, result: Result) -> str:
-    """In which settings a result departs from its config; "" where it does not.
+def changed_settings(experiment: Experiment, result: Result) -> str:
+    """The settings in which a result departs from its config; "" where it does not.
 
     Settings that were added or removed since, or are left to a rule (0 or ""), do not count; nor do settings of
     training that the config does not name: they are the machine's concern.
     """
-    config = experiment.config().to_tables()
-    wanted = {"settings": config.get("settings", {}), "train": {key: config["train"][key] for key in experiment.train}}
-    ruled = getattr(experiment.config().settings, "ruled", ())
+    config, stored = experiment.config(), result["config"]
+    tables, ruled = config.to_tables(), getattr(config.settings, "ruled", ())
+    wanted = tables.get("settings", {}) | {key: tables["train"][key] for key in experiment.train}
+    stored = BEFORE | stored.get("train", {}) | stored.get("settings", {})
     other = []
-    for table, values in wanted.items():
-        stored = (BEFORE if table == "train" else {}) | result["config"].get(table, {})
-        for key, value in values.items():
-            by_rule = value == "" or (key in ruled and not value)
-            if key in stored and stored[key] != value and not by_rule:
-                other.append(f"{key} {stored[key]} instead of {value}")
+    for key, value in wanted.items():
+        by_rule = value == "" or (key in ruled and not value)
+        if key in stored and stored[key] != value and not by_rule:
+            other.append(f"{key} {stored[key]} instead of {value}")
     return ", ".join(other)

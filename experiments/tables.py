@@ -22,18 +22,6 @@ WINDOWS = ("0.001", "0.1", "1", "10")  # solver time of a whole window, beside t
 HISTORIES = ("1", "2", "3", "4", "5", "6", "7")
 WITHOUT = " without transition"
 DIFFERENCES_ON = "ICEWS14s"
-DIFFERENCES = (  # variants of paper-tucker on that set
-    "without-identity",
-    "time-of-paper",
-    "time-of-whole-range",
-    "normalised",
-    "transition-of-next",
-    "static",
-    "dropout-0.5",
-    "one-window",
-    "irdm",
-    "unseen-by-edges",
-)
 AS_IT_IS = "as it is"
 
 
@@ -165,9 +153,16 @@ def _distance() -> Iterator[Cell]:
                 yield Cell(row, e.data, e.form, metric, e.name, ("protocols", "state"))
 
 
+def differences() -> list[str]:
+    """The variants of the paper form that change something else than the dynamics."""
+    dynamics = ("", *ABLATIONS, *(f"window-{length}" for length in WINDOWS))
+    variants = (e.variant for e in experiments().values() if (e.file, e.data) == ("paper-tucker", DIFFERENCES_ON))
+    return [variant for variant in variants if variant not in dynamics]
+
+
 def _differences() -> Iterator[Cell]:
     """The paper form as it is, and each difference by itself; two sets more for the length of the states."""
-    presets = [("paper-tucker", DIFFERENCES_ON), *((f"paper-tucker-{name}", DIFFERENCES_ON) for name in DIFFERENCES)]
+    presets = [(f"paper-tucker{end}", DIFFERENCES_ON) for end in ("", *(f"-{name}" for name in differences()))]
     presets += [(f"paper-distmult{end}", data) for data in ("WIKI", "YAGO") for end in ("", "-not-normalised")]
     for preset, data in presets:
         experiment = experiments()[f"{preset}/{data}"]

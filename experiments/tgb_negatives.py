@@ -42,56 +42,38 @@ class Numbering:
         return self.entity[keys[:, 1]], self.relation[number] + inverse * len(self.relation), self.steps[place]
 
 
-def edge_list(folder: Path, name: str) -> Path:
-    """The edge list of a set in a folder."""
-    path = folder / f"{name}_edgelist.csv"
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; expected the folder of {name} as py-tgb unpacks it.")
-    return path
-
-
-def number(folder: Path, name: str, dataset: Dataset) -> Numbering:
+def number(edges: Path, dataset: Dataset) -> Numbering:
     """The numbers that py-tgb gives: entities in the order in which rows name them, head before tail.
 
     Relations are numbered in their order too, unless they are numbers already.
     """
     text = pa.csv.ConvertOptions(column_types=dict.fromkeys(("head", "tail", "relation_type"), pa.string()))
-    rows = pa.csv.read_csv(edge_list(folder, name), convert_options=text)
+    rows = pa.csv.read_csv(edges, convert_options=text)
     when, head, tail, relation = (rows.column(i).combine_chunks() for i in range(4))
-    both = pa.concat_arrays([head, tail]).dictionary_encode()
-    ends = np.asarray(both.indices).reshape(2, -1).T.ravel()  # head, tail, head, tail
-    entities = [both.dictionary[i].as_py() for i in _by_first(ends)]
+    order = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()  # head, tail, head, tail
+    entities = pa.concat_arrays([head, tail]).take(pa.array(order)).unique().to_pylist()
     relations = relation.unique().to_pylist()
     if all(one.isdecimal() for one in relations):
         relations = [str(i) for i in range(len(relations))]
     times, steps = np.unique(np.asarray(when)), np.unique(dataset.facts.t)
     if len(times) != len(steps):
         raise DataError(
-            f"{name}: {len(times):,} times in the edge list are {len(steps):,} steps of the data set. Read it with a "
+            f"{edges.name}: its {len(times):,} times are {len(steps):,} steps of the data set. Read it with a "
             f"smaller --unit, so that each time is a step."
         )
     of_entities, of_relations = dataset.vocab.ids_of(entities, relations)
     return Numbering(np.asarray(of_entities), np.asarray(of_relations), times, steps)
 
 
-def _by_first(ids: NDArray[Any]) -> list[int]:
-    """The distinct ids in the order in which they first stand."""
-    distinct, first = np.unique(ids, return_index=True)
-    ordered: list[int] = distinct[np.argsort(first)].tolist()
-    return ordered
-
-
 def convert(folder: Path, name: str) -> list[Path]:
     """Write ``NAME_valid_ns.parquet`` and ``NAME_test_ns.parquet`` beside the pickles; returns what was written."""
     try:
-        from tgb.utils.info import DATA_NS_STRATEGY_DICT
         from tgb.utils.utils import load_pkl
     except ImportError as error:
         raise DataError(f"the negatives are pickles, which py-tgb opens: pip install py-tgb ({error}).") from None
-    if DATA_NS_STRATEGY_DICT.get(name) != "dst-time-filtered":
-        raise DataError(f"{name}: its answers are ranked among all entities, so there are no negatives to convert.")
-    dataset = find(edge_list(folder, name), format="tgb")
-    numbering, written = number(folder, name, dataset), []
+    edges = folder / f"{name}_edgelist.csv"
+    dataset = find(edges, format="tgb")
+    numbering, written = number(edges, dataset), []
     for part, short in PARTS.items():
         path = folder / f"{name}_{part}_ns.parquet"
         rows = _rows(load_pkl(folder / f"{name}_{short}_ns.pkl"), numbering, dataset.vocab.num_relations)
@@ -110,11 +92,11 @@ def _rows(negatives: Mapping[Any, Any], numbering: Numbering, num_relations: int
         lists = [np.asarray(negatives[keys[i]], np.int64) for i in some]
         ids = numbering.entity[np.concatenate(lists)].astype(np.int32)
         ends = np.cumsum([0, *map(len, lists)]).astype(np.int32)
-        asked = label[some] >= num_relations  # for the subject
+        for_subject = label[some] >= num_relations
         yield {
-            "subject": pa.array(s[some], pa.int32(), mask=asked),
+            "subject": pa.array(s[some], pa.int32(), mask=for_subject),
             "relation": pa.array(label[some] % num_relations, pa.int32()),
-            "object": pa.array(s[some], pa.int32(), mask=~asked),
+            "object": pa.array(s[some], pa.int32(), mask=~for_subject),
             "time": pa.array(step[some]),
             "candidates": pa.ListArray.from_arrays(ends, ids),
         }

@@ -25,11 +25,7 @@ class Epochs:
         model = build_model(config, build_timeline(dataset.train))
         self.session = Session(config, Material.of(dataset, self.device), model, fabric, None, None, None)
         self.session.plain.settle(self.session.material.train)
-
-    @property
-    def targets(self) -> Tensor:
-        """All training snapshots that have a history."""
-        return self.session.material.targets
+        self.targets: Tensor = self.session.material.targets  # all training snapshots that have a history
 
     def draw(self, snapshots: int = 0) -> Tensor:
         """The targets in the order of the next epoch; some of them where ``snapshots`` are asked for."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-from experiments.bench.form import interleaved, logger, make_result, peak_memory
+from experiments.bench.form import Measured, interleaved, logger, peak_memory
 from experiments.bench.material import WORLD, read_set, usual_config
 from tangokg.errors import ConfigError
 from tangokg.quads.values import concatenate
@@ -15,7 +13,6 @@ from tangokg.snapshots.timeline import build_timeline
 from tangokg.train import build_model
 from tangokg.train.memory import keep_freed_memory
 
-CPU = torch.device("cpu")
 SPLITS = ("valid", "test")
 
 
@@ -26,8 +23,8 @@ def measure(
     settings: tuple[str, ...] = (),
     split: str = "test",
     repeats: int = 3,
-    device: torch.device = CPU,
-) -> dict[str, Any]:
+    device: torch.device,
+) -> Measured:
     """Seconds of an evaluation of ``split`` with first weights: whole, and with what data alone say prepared."""
     if split not in SPLITS:
         raise ConfigError(f"bench evaluate: unknown split {split!r}; choose one of {', '.join(SPLITS)}.")
@@ -44,18 +41,14 @@ def measure(
     scorer.settle(train.to(device))
     exam = prepare(timeline, target)
 
-    tasks = {
-        "everything": lambda: evaluate(scorer, timeline, target),
-        "prepared": lambda: examine(scorer, exam),
-    }
+    tasks = {"everything": lambda: evaluate(scorer, timeline, target), "prepared": lambda: examine(scorer, exam)}
     with peak_memory(device) as peak:
         times = interleaved(tasks, repeats, device, warm=2 if device.type == "cuda" else 0)
     rows = [
         {"what": name, "queries": len(exam)} | seconds.to_dict() | {"queries_a_second": len(exam) / seconds.median}
         for name, seconds in times.items()
     ]
-    figures = {"queries": len(exam), "seconds": times["everything"].median, "peak_bytes": peak.bytes}
-    figures |= {"queries_a_second": len(exam) / times["everything"].median}
-    asked = {"data": data, "model": config.model, "settings": list(settings), "split": split, "repeats": repeats}
-    asked |= {"filters": list(FILTERS), "entities": timeline.num_entities, "precision": config.train.precision}
-    return make_result("evaluate", asked, figures=figures, rows=rows, device=device)
+    whole = times["everything"].median
+    figures = {"queries": len(exam), "seconds": whole, "peak_bytes": peak.bytes, "queries_a_second": len(exam) / whole}
+    about = {"model": config.model, "entities": timeline.num_entities, "precision": config.train.precision}
+    return Measured(figures, rows, about | {"filters": list(FILTERS)})

@@ -1,35 +1,37 @@
-"""What a benchmark gives: plain values with what was asked, where it ran and with which versions; and how one measures.
+"""What a benchmark gives: plain values with its parameters, where it ran and with which versions; and how one measures.
 
-A benchmark is a function ``measure(*, ..., device) -> dict`` with a default for every parameter; what it returns is
-made by :func:`make_result`. Seconds are seconds, memory is bytes; a table is a list of rows with the same keys.
+A benchmark is a function ``measure(*, ..., device) -> Measured`` with a default for every parameter but the device.
+Seconds are seconds, memory is bytes; a table is a list of rows with the same keys.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import logging
-import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+import tangokg
+from experiments.store import read_json, write_json
 from tangokg.errors import DataError
 from tangokg.train.devices import name_of
 from tangokg.train.provenance import commit
 
-logger = logging.getLogger("experiments")  # hears what is being measured
+T = TypeVar("T")
+logger = logging.getLogger("experiments")  # receives what is being measured
 
 SCHEMA = 1
 KEYS = ("schema", "benchmark", "asked", "figures", "rows", "kind", "device", "threads", "versions", "commit", "date")
@@ -37,55 +39,43 @@ KEYS = ("schema", "benchmark", "asked", "figures", "rows", "kind", "device", "th
 # What a result is
 
 
+class Measured(NamedTuple):
+    """What ``measure`` returns."""
+
+    figures: dict[str, Any]  # the few numbers that answer the question
+    rows: list[dict[str, Any]]  # the table
+    about: dict[str, Any]  # what was measured, beside the parameters
+
+
 def make_result(
-    benchmark: str,
-    asked: Mapping[str, Any],
-    *,
-    figures: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    device: torch.device,
+    benchmark: str, parameters: Mapping[str, Any], measured: Measured, device: torch.device
 ) -> dict[str, Any]:
-    """``asked`` are the parameters, ``figures`` the few numbers that answer the question, ``rows`` the table."""
+    """A result with where it was measured; ``asked`` are the parameters and what was measured."""
+    versions = {"python": platform.python_version(), "torch": str(torch.__version__), "tangokg": tangokg.__version__}
     return {
         "schema": SCHEMA,
         "benchmark": benchmark,
-        "asked": dict(asked),
-        "figures": dict(figures),
-        "rows": [dict(row) for row in rows],
+        "asked": {**parameters, **measured.about},
+        "figures": measured.figures,
+        "rows": measured.rows,
         "kind": device.type,
         "device": name_of(device),
         "threads": torch.get_num_threads(),
-        "versions": {
-            "python": platform.python_version(),
-            "torch": str(torch.__version__),
-            "tangokg": import_module("tangokg").__version__,
-        },
+        "versions": versions,
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
     }
 
 
 def write(result: Mapping[str, Any], path: Path) -> None:
-    """A result as JSON, numbers to six digits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(_rounded(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    """A result as JSON, numbers to six significant digits."""
+    write_json(path, result, lambda number: float(f"{number:.6g}"))
 
 
 def read(path: Path) -> dict[str, Any]:
     """A result from JSON; another file is an error that says so."""
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: not the result of a benchmark: {error}.") from None
-    if not isinstance(result, dict) or result.get("schema") != SCHEMA or any(key not in result for key in KEYS):
+    result = read_json(path)
+    if result.get("schema") != SCHEMA or any(key not in result for key in KEYS):
         raise DataError(f"{path}: expected a result of schema {SCHEMA} with {', '.join(KEYS)}. Measure it again.")
     return result
 
@@ -127,8 +117,9 @@ class Times:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Times:
-        low, _, high = statistics.quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else [seconds[0]] * 3
-        return cls(statistics.median(seconds), low, high, len(seconds))
+        quartiles = statistics.quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else [seconds[0]] * 3
+        low, median, high = quartiles
+        return cls(median, low, high, len(seconds))
 
     def to_dict(self, name: str = "seconds") -> dict[str, float]:
         """``name``, ``name_low``, ``name_high``."""
@@ -175,58 +166,42 @@ def peak_memory(device: torch.device) -> Iterator[Peak]:
         torch.cuda.synchronize(device)
         peak.bytes = torch.cuda.max_memory_allocated(device) - before
         return
+    start = None
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # what an earlier section freed does not hide what this one takes
-    start = _reset_resident_peak()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # the kernel forgets the largest resident set so far
+        start = status_bytes("VmRSS")
     yield peak
     if start is not None:
-        peak.bytes = max(0, _status("VmHWM") - start)
+        peak.bytes = max(0, (status_bytes("VmHWM") or 0) - start)
 
 
-def _reset_resident_peak() -> int | None:
-    """Let the kernel forget the largest resident set so far; the present one in bytes, None where it cannot."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-        return _status("VmRSS")
-    except (OSError, StopIteration):
-        return None
+def status_bytes(name: str, process: int | str = "self") -> int | None:
+    """A row of ``/proc/PROCESS/status`` in bytes; None where the system has none."""
+    with suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+    return None
 
 
-def _status(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+def alone(function: Callable[..., T], **options: Any) -> tuple[T, int]:
+    """A function called in a fresh process: what it returns, and the peak resident bytes of the process."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        try:
+            return pool.submit(_with_peak, function, options).result()
+        except BrokenProcessPool as error:
+            raise DataError(f"{function.__name__}: its process was killed, most often for memory.") from error
 
 
-def alone(function: str, **asked: Any) -> tuple[Any, int]:
-    """``module:function`` called in a fresh interpreter: what it returns (plain values), its peak resident bytes."""
-    command = [sys.executable, "-c", "from experiments.bench.form import _answer; _answer()"]
-    done = subprocess.run(
-        command,
-        input=json.dumps([function, asked]),
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise DataError(f"{function}: ended with status {done.returncode}; see its messages above.")
-    value, peak = json.loads(done.stdout.splitlines()[-1])
-    return value, peak
-
-
-def _answer() -> None:
-    """The other side of :func:`alone`."""
-    function, asked = json.loads(sys.stdin.read())
-    module, _, name = function.partition(":")
-    value = getattr(import_module(module), name)(**asked)
-    peak = _largest_resident()
-    sys.stdout.write(json.dumps([value, peak]) + "\n")
+def _with_peak(function: Callable[..., T], options: Mapping[str, Any]) -> tuple[T, int]:
+    return function(**options), _largest_resident()
 
 
 def _largest_resident() -> int:
     """Peak resident bytes of this process; ``ru_maxrss`` counts the process that started it too, on Linux."""
-    with suppress(OSError, StopIteration):
-        return _status("VmHWM")
+    if (peak := status_bytes("VmHWM")) is not None:
+        return peak
     import resource  # not on every system
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -14,15 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from experiments.bench.form import interleaved, logger, make_result, peak_memory
+from experiments.bench.form import Measured, interleaved, logger, peak_memory
 from experiments.bench.material import draw_events, make_tango
 from tangokg.models.tango import Tango
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import windows_at
 from tangokg.solve import GRADIENTS
 from tangokg.train import RunConfig, make_config
-
-CPU = torch.device("cpu")
 
 
 def measure(
@@ -32,49 +30,50 @@ def measure(
     entities: int = 2_000,
     most_steps: int = 64,
     repeats: int = 3,
-    device: torch.device = CPU,
-) -> dict[str, Any]:
+    device: torch.device,
+) -> Measured:
     """Seconds, peak bytes and relative error of each gradient of one window, for 1, 2, 4 .. ``most_steps`` steps.
 
     Events are drawn, ``facts`` at each time; ``settings`` are those of the model (dim, history, nodes of irdm).
     """
-    counts = [2**i for i in range(most_steps.bit_length()) if 2**i <= most_steps]
     config = make_config("tango-distmult", assignments=[*settings, "dropout=0.0", "cuda_graphs=false"])
     train = draw_events(facts, config.settings.history + 2, entities, names=min(entities, 10_000))
     rows = []
-    for steps in counts:
+    for steps in (2**power for power in range(most_steps.bit_length())):
         logger.info(f"{steps} steps in an interval")
-        rows += _at(config, train, steps, repeats, device)
-    asked = {"settings": list(settings), "facts": facts, "entities": entities, "repeats": repeats}
-    asked |= {key: getattr(config.settings, key) for key in ("dim", "layers", "history", "solver", "nodes")}
-    return make_result("gradients", asked, figures=_summary(rows), rows=rows, device=device)
+        rows += _measure_methods(config, train, steps, repeats, device)
+    about = {key: getattr(config.settings, key) for key in ("dim", "layers", "history", "solver", "nodes")}
+    return Measured(_compare_with_direct(rows), rows, about)
 
 
-def _at(config: RunConfig, train: Timeline, steps: int, repeats: int, device: torch.device) -> list[dict[str, Any]]:
+def _measure_methods(
+    config: RunConfig, train: Timeline, steps: int, repeats: int, device: torch.device
+) -> list[dict[str, Any]]:
     """A row for each method."""
     timeline = train.to(device)
 
     def model_of(gradient: str) -> Tango:
-        return make_tango(
-            replace(config, settings=replace(config.settings, gradient=gradient, steps=steps)), train, device
-        )
+        settings = replace(config.settings, gradient=gradient, steps=steps)
+        return make_tango(replace(config, settings=settings), train, device)
 
     exact = _gradient(model_of("direct").double(), timeline)
     models = {gradient: model_of(gradient) for gradient in GRADIENTS}
-    errors_of: dict[str, dict[str, Any]] = {}
+    figures: dict[str, dict[str, Any]] = {}
     for name, model in models.items():
-        errors = {"error": _apart(_gradient(model, timeline), exact)}
-        errors["error_in_float64"] = _apart(_gradient(model_of(name).double(), timeline), exact)
+        errors = {
+            "error": _difference(_gradient(model, timeline), exact),
+            "error_in_float64": _difference(_gradient(model_of(name).double(), timeline), exact),
+        }
         with peak_memory(device) as peak:
             _gradient(model, timeline)
-        errors_of[name] = {"peak_bytes": peak.bytes} | errors
+        figures[name] = {"peak_bytes": peak.bytes} | errors
     del exact
     tasks = {name: partial(_gradient, model, timeline) for name, model in models.items()}
     times = interleaved(tasks, repeats, device, warm=0)
-    return [{"steps": steps, "gradient": name} | times[name].to_dict() | errors_of[name] for name in GRADIENTS]
+    return [{"steps": steps, "gradient": name} | times[name].to_dict() | figures[name] for name in GRADIENTS]
 
 
-def _apart(gradient: Tensor, exact: Tensor) -> float:
+def _difference(gradient: Tensor, exact: Tensor) -> float:
     return float((gradient.double() - exact).norm() / exact.norm())
 
 
@@ -89,13 +88,13 @@ def _gradient(model: Tango, timeline: Timeline) -> Tensor:
     return gradient
 
 
-def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """At most steps, how each compares with direct."""
-    last = [row for row in rows if row["steps"] == rows[-1]["steps"]]
-    direct = next(row for row in last if row["gradient"] == "direct")
+def _compare_with_direct(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Time and memory of each method at most steps, as ratios."""
+    last = {row["gradient"]: row for row in rows if row["steps"] == rows[-1]["steps"]}
+    direct = last["direct"]
     figures: dict[str, Any] = {"steps": direct["steps"]}
-    for row in last:
-        figures[f"{row['gradient']}_time_ratio"] = row["seconds"] / direct["seconds"]
+    for name, row in last.items():
+        figures[f"{name}_time_ratio"] = row["seconds"] / direct["seconds"]
         if row["peak_bytes"] and direct["peak_bytes"]:
-            figures[f"{row['gradient']}_memory_ratio"] = row["peak_bytes"] / direct["peak_bytes"]
+            figures[f"{name}_memory_ratio"] = row["peak_bytes"] / direct["peak_bytes"]
     return figures

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from experiments.bench.epochs import Epochs
-from experiments.bench.form import Stopwatch, Times, alone, logger, make_result, now, peak_memory, warm_rounds
+from experiments.bench.form import Measured, Stopwatch, Times, alone, logger, now, peak_memory, warm_rounds
 from experiments.bench.regions import grow_world
 from tangokg.errors import TrainingError
 from tangokg.quads.values import Dataset, concatenate
@@ -24,10 +24,9 @@ from tangokg.rank import examine, prepare
 from tangokg.rank.evaluate import Exam, answering
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import queries_at, windows_at
-from tangokg.train import make_config, resolve
+from tangokg.train import RunConfig, make_config, resolve
 from tangokg.train.memory import free_bytes, needed_bytes
 
-CPU = torch.device("cpu")
 PARTS = ("windows", "states", "scores", "gradients", "optimiser")
 CHECKED = 16  # questions whose ranks are counted anew
 ROUNDING = 1e-4
@@ -44,34 +43,30 @@ def measure(
     questions: int = 100_000,
     only_most: bool = False,
     seed: int = 0,
-    device: torch.device = CPU,
-) -> dict[str, Any]:
+    device: torch.device,
+) -> Measured:
     """An epoch against facts, against entities, and with the most of both; or, with ``only_most``, that alone.
 
     Each axis has the most, a tenth and a hundredth; meanwhile there are a hundredth of the entities, a tenth of the
     facts. Of the test part ``questions`` are ranked among all entities.
     """
-    rows: list[dict[str, Any]] = []
+    config = make_config(model, assignments=[*settings, f"device={device.type}"], seed=seed)
+    options = {"config": config, "at_once": at_once, "steps": steps, "questions": questions}
+    measured: dict[tuple[int, int], dict[str, Any]] = {}  # equal sizes of two axes are measured once
+    rows = []
     for axis, facts, entities in _sizes(most_facts, most_entities, only_most):
-        logger.info(f"{facts:,} facts, {entities:,} entities")
-        given: dict[str, Any] = {"facts": facts, "entities": entities, "at_once": at_once, "steps": steps}
-        given |= {"questions": questions}
-        given |= {"model": model, "settings": list(settings), "seed": seed, "device": device.type}
-        done = next((row for row in rows if (row["facts"], row["entities"]) == (facts, entities)), None)
-        if done is None:
-            found, resident = alone("experiments.bench.grown:point", **given)
-            found["resident_bytes"] = resident
-        else:
-            found = {key: value for key, value in done.items() if key != "axis"}
-        rows.append({"axis": axis, **found})
-    asked = {"model": model, "settings": list(settings), "at_once": at_once, "steps": steps, "questions": questions}
-    asked |= {"dim": getattr(make_config(model, assignments=list(settings)).settings, "dim", 0)}
-    return make_result("grown", asked, figures=slopes(rows), rows=rows, device=device)
+        if (facts, entities) not in measured:
+            logger.info(f"{facts:,} facts, {entities:,} entities")
+            row, resident = alone(measure_size, facts=facts, entities=entities, **options)
+            measured[facts, entities] = row | {"resident_bytes": resident}
+        rows.append({"axis": axis} | measured[facts, entities])
+    return Measured(slopes(rows), rows, {"dim": getattr(config.settings, "dim", 0)})
 
 
 def _sizes(facts: int, entities: int, only_most: bool) -> list[tuple[str, int, int]]:
-    sizes = [] if only_most else [("facts", facts // by, entities // 100) for by in (100, 10, 1)]
-    sizes += [] if only_most else [("entities", facts // 10, entities // by) for by in (100, 10, 1)]
+    shares = () if only_most else (100, 10, 1)
+    sizes = [("facts", facts // share, entities // 100) for share in shares]
+    sizes += [("entities", facts // 10, entities // share) for share in shares]
     return [*sizes, ("both", facts, entities)]
 
 
@@ -80,48 +75,43 @@ def slopes(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
     .. math:: \\log y = a + b \\log x, \\quad b \\text{ by least squares}
     """
-    found = {}
+    figures = {}
     for axis in ("facts", "entities"):
-        own = [row for row in rows if row["axis"] == axis]
-        for name in ("epoch_seconds", "step_seconds", "question_seconds"):
-            if len(own) > 1:
-                x, y = (np.log([row[key] for row in own]) for key in (axis, name))
-                found[f"{axis}_{name.removesuffix('_seconds')}_slope"] = float(np.polyfit(x, y, 1)[0])
-    return found
+        of_axis = [row for row in rows if row["axis"] == axis]
+        for name in ("epoch", "step", "question"):
+            if len(of_axis) > 1:
+                x, y = (np.log([row[key] for row in of_axis]) for key in (axis, f"{name}_seconds"))
+                figures[f"{axis}_{name}_slope"] = float(np.polyfit(x, y, 1)[0])
+    return figures
 
 
-def point(
-    facts: int,
-    entities: int,
-    at_once: int,
-    steps: int,
-    questions: int,
-    model: str,
-    settings: Sequence[str],
-    seed: int,
-    device: str,
+def measure_size(
+    config: RunConfig, facts: int, entities: int, at_once: int, steps: int, questions: int
 ) -> dict[str, Any]:
-    """One size: plain values, since it runs in a process of its own."""
-    dataset = grow_world(entities, facts, at_once, seed)
-    config = resolve(make_config(model, assignments=[*settings, f"device={device}"], seed=seed), dataset)
-    start = _clock(CPU)
+    """The row of one size, without its axis."""
+    dataset = grow_world(entities, facts, at_once, config.seed)
+    config = resolve(config, dataset)
+    start = time.process_time()
     run = Epochs(dataset, config)
+    timeline, size = run.session.material.train, config.train.batch_windows
     row: dict[str, Any] = {"facts": sum(map(len, dataset.parts.values())), "entities": entities}
-    row |= {"build_seconds": _clock(run.device) - start, "snapshots": len(run.session.material.train)}
-    size = config.train.batch_windows
+    row |= {"build_seconds": time.process_time() - start, "snapshots": len(timeline)}
     row |= {"batch_windows": size, "steps": math.ceil(len(run.targets) / size)}
-    need, free = sum(needed_bytes(run.session.plain, run.session.material.train, config.train)), free_bytes(run.device)
+    need, free = sum(needed_bytes(run.session.plain, timeline, config.train)), free_bytes(run.device)
     if free is not None and need > free:
         raise TrainingError(f"{facts:,} facts, {entities:,} entities need {need:,} bytes; {free:,} are free.")
     with peak_memory(run.device) as peak:
         for _ in range(warm_rounds(run.device)):
             run.seconds(run.draw(size))
         times = Times.of([_step_seconds(run, size) for _ in range(steps)])
+    on_gpu = run.device.type == "cuda"  # there all memory counts, weights and moments included
     row |= times.to_dict("step_seconds") | {"measured_steps": min(steps, row["steps"])}
-    row |= {"epoch_seconds": times.median * row["steps"], "peak_bytes": _whole_peak(run, peak.bytes)}
-    parts = _parts(run, size, steps)
-    row |= {"dominates": max(parts, key=lambda name: parts[name])} | {f"{k}_seconds": v for k, v in parts.items()}
-    return row | _evaluate(run, dataset, questions)
+    row |= {"epoch_seconds": times.median * row["steps"]}
+    row |= {"peak_bytes": torch.cuda.max_memory_allocated(run.device) if on_gpu else peak.bytes}
+    parts = _measure_parts(run, size, steps)
+    row |= {"dominates": max(parts, key=lambda part: parts[part])}
+    row |= {f"{part}_seconds": seconds for part, seconds in parts.items()}
+    return row | _measure_evaluation(run, dataset, questions)
 
 
 def _clock(device: torch.device) -> float:
@@ -136,12 +126,7 @@ def _step_seconds(run: Epochs, size: int) -> float:
     return _clock(run.device) - start
 
 
-def _whole_peak(run: Epochs, above: int | None) -> int | None:
-    """On a GPU all memory of the steps, weights and moments included; elsewhere what the steps took on top."""
-    return torch.cuda.max_memory_allocated(run.device) if run.device.type == "cuda" else above
-
-
-def _parts(run: Epochs, size: int, steps: int) -> dict[str, float]:
+def _measure_parts(run: Epochs, size: int, steps: int) -> dict[str, float]:
     """Median seconds of the parts of a step; where a loss is computed in parts, its gradients come with the scores."""
     session, watch = run.session, Stopwatch(run.device)
     model, timeline, masks = session.plain, session.material.train, session.generators["masks"]
@@ -162,11 +147,11 @@ def _parts(run: Epochs, size: int, steps: int) -> dict[str, float]:
         watch.look("gradients")
         session.optimizer.step()
         watch.look("optimiser")
-    medians = {name: Times.of(watch.times[name]).median for name in PARTS}
+    medians = {part: Times.of(watch.times[part]).median for part in PARTS}
     return medians | {"scores": max(0.0, medians["scores"] - medians["states"])}
 
 
-def _evaluate(run: Epochs, dataset: Dataset, questions: int) -> dict[str, Any]:
+def _measure_evaluation(run: Epochs, dataset: Dataset, questions: int) -> dict[str, Any]:
     """Rank the answers of about so many questions of the test part among all entities, under all filters."""
     run.session.optimizer.state.clear()  # room for the scores, as after training
     run.session.optimizer.zero_grad()
@@ -183,21 +168,21 @@ def _evaluate(run: Epochs, dataset: Dataset, questions: int) -> dict[str, Any]:
         exam = prepare(timeline, target)
         metrics = examine(model, exam)
         seconds = _clock(run.device) - start
-    _check(run, exam, metrics.ranks["raw"].realistic)
+    _check_ranks(run, exam, metrics.ranks["raw"].realistic)
     row = {"questions": len(exam), "evaluate_seconds": seconds, "question_seconds": seconds / len(exam)}
     return row | {"evaluate_peak_bytes": peak.bytes, "mrr": metrics["time-aware"].mrr}
 
 
-def _check(run: Epochs, exam: Exam, ranks: torch.Tensor) -> None:
+def _check_ranks(run: Epochs, exam: Exam, ranks: torch.Tensor) -> None:
     """An error if a raw rank is not the number of larger scores, counted one by one, up to rounding."""
     model = run.session.plain
     stop = min(CHECKED, int(exam.border[1]))
     with answering(model):
         encoded = model.encode(exam.timeline, exam.windows.select(slice(0, 1)))
-        scores = model.score(encoded, exam.part(0, stop, slice(0, 1))).double().cpu()
-    for row, answer in enumerate(exam.queries.answer[:stop].tolist()):
-        true = float(scores[row, answer])
-        room = ROUNDING * (1 + abs(true))
-        least, most = (1 + int((scores[row] > bound).sum()) for bound in (true + room, true - room))
-        if not least <= float(ranks[row]) <= most:
-            raise TrainingError(f"evaluation: rank {float(ranks[row])}; counted {least} to {most}.")
+        scores = model.score(encoded, exam.part(0, stop, slice(0, 1))).double().cpu()  # (CHECKED, N)
+    true = scores.gather(1, exam.queries.answer[:stop, None].cpu())
+    room = ROUNDING * (1 + true.abs())
+    least, most = (1 + (scores > bound).sum(1) for bound in (true + room, true - room))
+    rank = ranks[:stop].cpu()
+    if ((rank < least) | (rank > most)).any():
+        raise TrainingError(f"evaluation: ranks {rank.tolist()}; counted {least.tolist()} to {most.tolist()}.")

@@ -15,14 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-import torch
 
-from experiments.bench.form import alone, logger, make_result
+from experiments.bench.form import Measured, alone, logger
 from tangokg.quads import read_events
 from tangokg.quads.values import Ids
 from tangokg.snapshots.timeline import build_timeline
 
-CPU = torch.device("cpu")
 FACTS_A_DAY = 1500
 NUM_ENTITIES = 87_856
 NUM_RELATIONS = 391
@@ -30,62 +28,49 @@ HELD_THE_DAY_BEFORE = 0.11
 PARTS = {"train": 0.7, "valid": 0.85, "test": 1.0}  # up to which share of the facts
 
 
-def measure(
-    *,
-    facts: int = 15_000_000,
-    named_facts: int = 1_500_000,
-    folder: str = "",
-    seed: int = 0,
-    device: torch.device = CPU,
-) -> dict[str, Any]:
+def measure(*, facts: int = 15_000_000, named_facts: int = 1_500_000, seed: int = 0) -> Measured:
     """Facts a second read from text and from Parquet, and read and built into snapshots, with peak memory.
 
     ``facts`` have integer ids, as benchmark folders do; ``named_facts`` of them names and dates, as tables do. Files
-    are written below ``folder``, by default where temporary files go, and taken away again. The CPU does all the work.
+    are written where temporary files go (``$TMPDIR``), and removed again. The CPU does all the work.
     """
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="tangokg-load-", dir=folder or None) as place:
+    with tempfile.TemporaryDirectory(prefix="tangokg-load-") as place:
         logger.info("drawing facts")
         files = write_files(Path(place), draw_facts(facts, seed), named_facts)
-        for form, (path, count) in files.items():
-            logger.info(form)
-            rows.append({"form": form, "facts": count} | _measure_file(path, count))
+        rows = [_measure_file(form, path, count) for form, (path, count) in files.items()]
     text, parquet = rows[:2]
-    figures = {
-        "seconds": text["seconds"],
-        "peak_bytes": text["peak_bytes"],
-        "text_facts_a_second": text["read_facts_a_second"],
-        "parquet_facts_a_second": parquet["read_facts_a_second"],
-    }
-    asked = {"facts": facts, "named_facts": named_facts, "seed": seed}
-    return make_result("load", asked, figures=figures, rows=rows, device=CPU)
+    figures = {"seconds": text["seconds"], "peak_bytes": text["peak_bytes"]}
+    figures |= {"text_facts_a_second": text["read_facts_a_second"]}
+    figures |= {"parquet_facts_a_second": parquet["read_facts_a_second"]}
+    return Measured(figures, rows, {})
 
 
-def _measure_file(path: Path, facts: int) -> dict[str, Any]:
+def _measure_file(form: str, path: Path, facts: int) -> dict[str, Any]:
     """One row: reading alone, then, in another process, reading and building."""
-    read, read_peak = alone("experiments.bench.load:load", path=str(path), build=False)
-    whole, peak = alone("experiments.bench.load:load", path=str(path), build=True)
-    seconds = whole["read"] + whole["build"]
+    logger.info(form)
+    (read_alone, _), read_peak = alone(load, path=path, build=False)
+    (read, build), peak = alone(load, path=path, build=True)
     return {
-        "read_seconds": read["read"],
-        "read_facts_a_second": facts / read["read"],
+        "form": form,
+        "facts": facts,
+        "read_seconds": read_alone,
+        "read_facts_a_second": facts / read_alone,
         "read_peak_bytes": read_peak,
-        "build_seconds": whole["build"],
-        "seconds": seconds,
-        "facts_a_second": facts / seconds,
+        "build_seconds": build,
+        "seconds": read + build,
+        "facts_a_second": facts / (read + build),
         "peak_bytes": peak,
     }
 
 
-def load(path: str, build: bool) -> dict[str, float]:
-    """Seconds for the facts of a file or folder, and for their snapshots where asked."""
+def load(path: Path, build: bool) -> tuple[float, float]:
+    """Seconds to read the facts of a file or folder and, with ``build``, to make their snapshots."""
     start = time.perf_counter()
     facts = read_events(path)
-    seconds = {"read": time.perf_counter() - start}
+    read = time.perf_counter()
     if build:
         build_timeline(facts)
-        seconds["build"] = time.perf_counter() - start - seconds["read"]
-    return seconds
+    return read - start, time.perf_counter() - read
 
 
 def draw_facts(facts: int, seed: int) -> tuple[Ids, Ids, Ids, Ids]:

@@ -20,7 +20,8 @@ from tangokg.train import RunConfig, build_model, make_config
 
 WORLD = "world"
 
-# The paper's model and size for a set; what is not named here runs with tango-tucker as it is.
+USUAL_MODEL = "tango-tucker"
+# The paper's model and size for a set; what is not named here runs with the usual model as it is.
 USUAL: dict[str, tuple[str, tuple[str, ...]]] = {
     "WIKI": ("tango-distmult", ()),
     "YAGO": ("tango-distmult", ("dim=300", "layers=3")),
@@ -34,7 +35,7 @@ def read_set(data: str) -> Dataset:
 
 def usual_config(data: str, model: str | None, settings: Sequence[str], device: torch.device) -> RunConfig:
     """The settings usual for a set, with those that were asked for on top."""
-    name, usual = USUAL.get(data, ("tango-tucker", ()))
+    name, usual = USUAL.get(data, (USUAL_MODEL, ()))
     if model is not None and model != name:
         name, usual = model, ()
     return make_config(name, assignments=[*usual, *settings, f"device={device.type}"])

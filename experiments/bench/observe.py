@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 import torch
 
-from experiments.bench.form import Stopwatch, Times, logger, make_result, peak_memory
+from experiments.bench.form import Measured, Stopwatch, Times, logger, peak_memory
 from experiments.bench.material import WORLD, read_set
 from tangokg.forecast import Forecaster
 from tangokg.forecast.chances import Chances, fit_chances
@@ -18,7 +17,6 @@ from tangokg.quads.values import Dataset, Ids, Quadruples
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.train import build_model, make_config
 
-CPU = torch.device("cpu")
 FITTED = 20_000  # facts before validation that chances are fitted on, and as many of validation
 PARTS = {"observe": "new facts taken in", "first": "the first forecast after them", "further": "a further forecast"}
 
@@ -30,8 +28,8 @@ def measure(
     settings: tuple[str, ...] = (),
     new: int = 10,
     repeats: int = 15,
-    device: torch.device = CPU,
-) -> dict[str, Any]:
+    device: torch.device,
+) -> Measured:
     """Seconds to observe ``new`` facts, and to forecast then; the model has its first weights.
 
     Each question (s, r, ?) is about another subject of the last known facts. What is sorted once, when a run is loaded
@@ -41,8 +39,8 @@ def measure(
     dataset = forecaster.dataset
     facts, watch = dataset.facts, Stopwatch(device)
     rows = np.random.default_rng(0).permutation(np.flatnonzero(facts.t == facts.t.max()))
-    names = facts.vocab.entities, facts.vocab.relations
-    questions = cycle([(names[0][facts.s[i]], names[1][facts.r[i]]) for i in rows])
+    entities, relations = facts.vocab.entities, facts.vocab.relations
+    questions = cycle([(entities[facts.s[i]], relations[facts.r[i]]) for i in rows])
     with peak_memory(device) as peak:
         watch.look()
         forecaster.forecast(*next(questions))
@@ -58,8 +56,7 @@ def measure(
     times = {part: Times.of(seconds) for part, seconds in watch.times.items()}
     shown = [{"what": text} | times[part].to_dict() for part, text in PARTS.items()]
     figures = {f"{part}_seconds": seconds.median for part, seconds in times.items()} | {"peak_bytes": peak.bytes}
-    asked = {"data": dataset.name, "facts": len(facts), "model": model, "settings": list(settings)}
-    return make_result("observe", asked | {"new": new, "repeats": repeats}, figures=figures, rows=shown, device=device)
+    return Measured(figures, shown, {"data": dataset.name, "facts": len(facts)})
 
 
 def untrained(data: str, model: str, settings: tuple[str, ...], device: torch.device) -> Forecaster:

@@ -10,7 +10,8 @@ from typing import Any
 from experiments.bench.form import read
 from experiments.bench.plots import plot_gradients, plot_grown, plot_growth, plot_step
 from experiments.bench.shown import markdown, table
-from experiments.bench.targets import targets
+from experiments.bench.targets import target_row, targets
+from experiments.plots import write_figures
 
 RESULTS = Path(__file__).parent / "results"
 Result = Mapping[str, Any]
@@ -37,17 +38,12 @@ ABOUT = {  # what was asked, where every device was asked something else
     "gradients": "{facts:,} facts at each time, k = {history}, d = {dim}, {layers} layers, {nodes} nodes of irdm",
     "serve": "{data}, {facts:,} facts, {model} ({size}), {clients} clients, {new} facts posted every second",
 }
-PLOTS: dict[str, Callable[[Path, Sequence[Result]], None]] = {
-    "step": plot_step,
-    "growth": plot_growth,
-    "grown": plot_grown,
-    "gradients": plot_gradients,
-}
+PLOTS = {"step": plot_step, "growth": plot_growth, "grown": plot_grown, "gradients": plot_gradients}
 
 
 def read_results(folder: Path = RESULTS) -> list[Result]:
     """All results of a folder, GPUs first."""
-    results: list[Result] = [read(path) for path in sorted(folder.glob("*.json"))]
+    results = map(read, sorted(folder.glob("*.json")))
     return sorted(results, key=lambda result: (result["kind"] != "cuda", result["device"]))
 
 
@@ -65,7 +61,7 @@ def blocks_of_speed(folder: Path = RESULTS) -> dict[str, Callable[[], str]]:
 def show_targets(kind: str, results: Sequence[Result]) -> str:
     """Targets on one kind of device."""
     where = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}[kind]
-    rows = [target.row(results) for target in targets() if target.kind == kind]
+    rows = [target_row(target, results) for target in targets(kind)]
     return markdown([f"on {where}", "target", "measured", ""], rows, left=4)
 
 
@@ -117,9 +113,8 @@ def show_devices(results: Sequence[Result]) -> str:
 
 def write_plots(folder: Path, results: Sequence[Result]) -> list[Path]:
     """The figures of the page."""
-    written = []
+    figures = {}
     for name, plot in PLOTS.items():
         for of_device in _by_device(name, results).values():
-            written.append(folder / picture(name, of_device[0]))
-            plot(written[-1], of_device)
-    return written
+            figures[picture(name, of_device[0])] = plot(of_device)
+    return write_figures(folder, figures)

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from tangokg.quads.clock import Clock
-from tangokg.quads.values import Dataset, Ids, Quadruples
+from tangokg.quads.splits import split
+from tangokg.quads.values import Dataset, Quadruples
 from tangokg.quads.vocabulary import Vocabulary
 from tangokg.quads.world import RELATIONS, make_world
 
@@ -19,7 +20,7 @@ SEEDS = 4  # worlds that are simulated; further regions repeat them with other a
 
 
 def grow_world(entities: int, facts: int, at_once: int, seed: int = 0) -> Dataset:
-    """``facts`` facts among ``entities`` entities, about ``at_once`` at each time; 80, 10 and 10 % of the times.
+    """``facts`` facts among ``entities`` entities, about ``at_once`` at each time; parts of 80, 10 and 10 %.
 
     A day is divided into turns, in each of which some regions report. Where the regions have more facts than are asked
     for, a share of them is drawn.
@@ -38,16 +39,6 @@ def grow_world(entities: int, facts: int, at_once: int, seed: int = 0) -> Datase
     columns = columns[:, np.argsort(columns[3], kind="stable")]
     if columns.shape[1] > facts:
         columns = columns[:, np.sort(rng.choice(columns.shape[1], facts, replace=False))]
-    return _split(columns, entities)
-
-
-def _split(columns: Ids, entities: int) -> Dataset:
-    """80 % of the times to train on, 10 % to validate, and the rest."""
+    s, r, o, t = columns.copy()
     vocab = Vocabulary(tuple(f"actor {i}" for i in range(entities)), RELATIONS)
-    times = np.unique(columns[3])
-    borders = np.searchsorted(columns[3], [times[len(times) * share // 100] for share in (80, 90)])
-    train, valid, test = (
-        Quadruples(s.copy(), r.copy(), o.copy(), t.copy(), vocab, Clock("step"))
-        for s, r, o, t in np.split(columns, borders, axis=1)
-    )
-    return Dataset(train, valid, test, f"world of {entities:,}")
+    return split(Quadruples(s, r, o, t, vocab, Clock("step")), name=f"world of {entities:,}")

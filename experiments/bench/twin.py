@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from experiments.bench.form import interleaved, logger, make_result
+from experiments.bench.form import Measured, interleaved, logger
 from experiments.bench.material import draw_events, make_tango, read_set, usual_config
 from tangokg.errors import TrainingError
 from tangokg.models.tango import Tango
@@ -25,7 +24,6 @@ from tangokg.solve import TABLEAUS
 from tangokg.solve.integrate import integrate
 from tangokg.train.memory import keep_freed_memory
 
-CPU = torch.device("cpu")
 DRAWN = "drawn"
 DRAWN_ENTITIES, DRAWN_FACTS = 23_033, 1_554  # as ICEWS18: entities, and facts a day
 MOST = 1e-3  # largest difference that float32 may make, of numbers of size 1
@@ -37,8 +35,8 @@ def measure(
     settings: tuple[str, ...] = (),
     windows: int = 1,
     repeats: int = 5,
-    device: torch.device = CPU,
-) -> dict[str, Any]:
+    device: torch.device,
+) -> Measured:
     """Seconds of encoder and twin, forward and with backward, for the same ``windows``, and how far they differ.
 
     ``data`` is a set, or ``drawn``: events as many as in ICEWS18. Dropout is off, so that both compute the same; one
@@ -53,20 +51,17 @@ def measure(
         train = build_timeline(read_set(data).train)
     model, timeline = make_tango(config, train, device), train.to(device)
     pair = _Pair(model, timeline, windows_at(timeline, torch.arange(len(train) - windows, len(train))))
-    difference = pair.check()
+    difference = pair.differences()
     times = interleaved(pair.tasks(), repeats, device)
-    rows = [
-        {"pass": kind}
-        | times[f"fast {kind}"].to_dict("fast_seconds")
-        | times[f"dense {kind}"].to_dict("dense_seconds")
-        | {"ratio": times[f"dense {kind}"].median / times[f"fast {kind}"].median}
-        for kind in ("forward", "forward and backward")
-    ]
+    rows = []
+    for kind in ("forward", "forward and backward"):
+        fast, dense = (times[f"{name} {kind}"] for name in ("fast", "dense"))
+        seconds = fast.to_dict("fast_seconds") | dense.to_dict("dense_seconds")
+        rows.append({"pass": kind} | seconds | {"ratio": dense.median / fast.median})
     figures = {"ratio": rows[1]["ratio"], "forward_ratio": rows[0]["ratio"], **difference}
     figures |= {"entities": timeline.num_entities, "touched_rows": len(pair.entity)}
-    asked = {"data": data, "model": config.model, "settings": list(settings), "windows": windows, "repeats": repeats}
-    asked |= {key: getattr(config.settings, key) for key in ("dim", "layers", "history", "transition", "identity")}
-    return make_result("twin", asked, figures=figures, rows=rows, device=device)
+    about = {key: getattr(config.settings, key) for key in ("dim", "layers", "history", "transition", "identity")}
+    return Measured(figures, rows, {"model": config.model} | about)
 
 
 class _Pair:
@@ -78,68 +73,61 @@ class _Pair:
             block = model.encode(timeline, windows).states.block
         self.window, self.entity = block.window, block.entity  # (M,), (M,)
         generator = torch.Generator(self.entity.device).manual_seed(1)
-        shape = (len(self.entity), model.settings.dim)
-        like = model.entities
-        self.probe = torch.randn(shape, generator=generator, device=like.device).to(like.dtype)  # dL/dstates
+        probe = torch.randn(len(self.entity), model.settings.dim, generator=generator, device=self.entity.device)
+        self.probe = probe.to(model.entities.dtype)  # (M, D) dL/dstates
 
     def fast(self) -> Tensor:
         """(M, D): touched rows of all windows."""
-        states, _ = self.model.encode(self.timeline, self.windows).states.take(self.window, self.entity)
+        return self._states_of(self.window, self.entity)
+
+    def _states_of(self, window: Tensor, entity: Tensor) -> Tensor:
+        states, _ = self.model.encode(self.timeline, self.windows).states.take(window, entity)
         return states
 
     def dense(self) -> Tensor:
         """The same rows of the twin."""
-        each = [dense_states(self.model, self.timeline, *w) for w in self._each_window()]
-        return torch.stack(each)[self.window, self.entity]
+        return torch.stack([self._dense_states(w) for w in range(len(self.windows))])[self.window, self.entity]
 
-    def _each_window(self) -> list[tuple[int, float]]:
-        return list(zip(self.windows.known.tolist(), self.windows.t.tolist(), strict=True))
+    def _dense_states(self, w: int) -> Tensor:
+        return dense_states(self.model, self.timeline, int(self.windows.known[w]), float(self.windows.t[w]))
 
-    def tasks(self) -> dict[str, Callable[[], None]]:
-        def forward(encode: Callable[[], Tensor]) -> None:
-            with torch.no_grad():
-                encode()
+    def tasks(self) -> dict[str, Callable[[], Tensor]]:
+        """What is timed, by encoder and pass."""
+        encoders = {"fast": self.fast, "dense": self.dense}
+        forward = {f"{name} forward": torch.no_grad()(encode) for name, encode in encoders.items()}
+        return forward | {f"{n} forward and backward": partial(self._backward, e) for n, e in encoders.items()}
 
-        def both(encode: Callable[[], Tensor]) -> None:
-            self.model.zero_grad()
-            encode().backward(self.probe)
-
-        return {
-            f"{name} {kind}": partial(run, encode)
-            for name, encode in (("fast", self.fast), ("dense", self.dense))
-            for kind, run in (("forward", forward), ("forward and backward", both))
-        }
-
-    def check(self) -> dict[str, float]:
-        """Largest difference of the states, of all N rows, and of the gradients, as shares of the largest entry."""
-        both: list[dict[str, Tensor]] = []
-        for encode in (self.fast, self.dense):
-            self.model.zero_grad()
-            states = encode()
-            states.backward(self.probe)
-            named = {"states": states.detach()}
-            named |= {n: p.grad.clone() for n, p in self.model.named_parameters() if p.grad is not None}
-            both.append(named)
+    def _backward(self, encode: Callable[[], Tensor]) -> Tensor:
         self.model.zero_grad()
-        fast, dense = both
-        apart = {name: _apart(fast[name], dense[name]) for name in dense}
-        apart["states"] = max(apart["states"], self._apart_everywhere())
-        for name, share in apart.items():
+        states = encode()
+        states.backward(self.probe)
+        return states.detach()
+
+    def differences(self) -> dict[str, float]:
+        """Largest difference of the states, of all N rows, and of the gradients, as shares of the largest entry."""
+        results: list[dict[str, Tensor]] = []
+        for encode in (self.fast, self.dense):
+            states = self._backward(encode)
+            named = {name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None}
+            results.append({"states": states} | named)
+        self.model.zero_grad()
+        fast, dense = results
+        shares = {name: _difference(fast[name], dense[name]) for name in dense}
+        shares["states"] = max(shares["states"], self._difference_everywhere())
+        for name, share in shares.items():
             if not share < MOST:
                 raise TrainingError(f"bench twin: {name} of encoder and twin differ by {share:.2g} of the largest.")
-        gradients = max(share for name, share in apart.items() if name != "states")
-        return {"difference_of_states": apart["states"], "difference_of_gradients": gradients}
+        states_share = shares.pop("states")
+        return {"difference_of_states": states_share, "difference_of_gradients": max(shares.values())}
 
-    def _apart_everywhere(self) -> float:
+    @torch.no_grad()
+    def _difference_everywhere(self) -> float:
         """The states of all entities at the last window, those that nothing touches included."""
-        n, w = self.timeline.num_entities, len(self.windows) - 1
-        entity = torch.arange(n, device=self.entity.device)
-        with torch.no_grad():
-            states, _ = self.model.encode(self.timeline, self.windows).states.take(torch.full_like(entity, w), entity)
-            return _apart(states, dense_states(self.model, self.timeline, *self._each_window()[w]))
+        last, entity = len(self.windows) - 1, torch.arange(self.timeline.num_entities, device=self.entity.device)
+        return _difference(self._states_of(torch.full_like(entity, last), entity), self._dense_states(last))
 
 
-def _apart(a: Tensor, b: Tensor) -> float:
+def _difference(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().max() / b.abs().max())
 
 

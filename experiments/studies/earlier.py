@@ -15,14 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from experiments.experiment import experiments, open_dataset
+from tangokg.forecast import fit
 from tangokg.quads import Dataset
-from tangokg.quads.values import concatenate
-from tangokg.rank import examine, prepare
-from tangokg.snapshots.timeline import build_timeline
-from tangokg.train import choose_device, fit
 
 
 def one_part_earlier(data: Dataset) -> Dataset:
@@ -35,19 +31,15 @@ def one_part_earlier(data: Dataset) -> Dataset:
 
 
 def main(name: str, out: str, *changed: str) -> None:
-    experiment, device = experiments()[name], choose_device("auto")
-    data = one_part_earlier(open_dataset(experiment.data))
-    model, progress = fit(data, experiment.config(0, [*changed, f"device={device.type}"]))
-    model = model.to(device)
-    timeline = build_timeline(concatenate([data.past, data.valid, data.test])).to(device)
-    later = range(len(timeline) - len(np.unique(data.test.t)), len(timeline))
-    each, every = [torch.tensor([i]) for i in later], torch.tensor(list(later))
+    experiment = experiments()[name]
+    forecaster = fit(one_part_earlier(open_dataset(experiment.data)), experiment.config(0, changed), verbose=False)
+    metrics = forecaster.evaluate()
     result = {
         "preset": name,
         "changed": list(changed),
-        "valid": [round(row["valid_mrr"], 2) for row in progress.log],
-        "later": [round(examine(model, prepare(timeline, one))["time-aware"].mrr, 2) for one in each],
-        "later, all": round(examine(model, prepare(timeline, every))["time-aware"].mrr, 2),
+        "valid": [round(row["valid_mrr"], 2) for row in forecaster.progress.log],
+        "later": [round(summary.mrr, 2) for summary in metrics.by_time("time-aware").values()],
+        "later, all": round(metrics["time-aware"].mrr, 2),
     }
     print(json.dumps(result))
     with Path(out).open("a", encoding="utf-8") as file:

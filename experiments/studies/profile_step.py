@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
@@ -40,16 +39,11 @@ def main(data: str, model: str, out: str, *settings: str) -> None:
     spent = {e.key: (e.self_device_time_total if on_gpu else e.self_cpu_time_total) / 1e3 / STEPS for e in events}
     most = sorted(events, key=lambda event: -spent[event.key])[:SHOWN]
     kernels = [{"name": e.key[:90], "ms": round(spent[e.key], 3), "count": e.count / STEPS} for e in most]
-    result: dict[str, Any] = {
-        "data": data,
-        "model": model,
-        "settings": settings,
-        "device": name_of(run.device),
-        "commit": commit(),
-    }
-    result |= {"kernel_ms": round(sum(spent.values()), 3), "kernels": kernels}
+    total = round(sum(spent.values()), 3)
+    about = {"data": data, "model": model, "settings": settings, "device": name_of(run.device), "commit": commit()}
+    result = about | {"kernel_ms": total, "kernels": kernels}
     Path(out).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(f"{result['kernel_ms']} ms a step; {out} has the {len(kernels)} that take the longest")
+    print(f"{total} ms a step; {out} has the {len(kernels)} that take the longest")
 
 
 if __name__ == "__main__":

@@ -18,9 +18,8 @@ Pair = tuple[int, int]
 
 
 def both_ways(part: Quadruples, relations: int) -> list[tuple[int, ...]]:
-    back = [part.o, part.r + relations, part.s, part.t]
-    rows = np.concatenate([np.stack([part.s, part.r, part.o, part.t], 1), np.stack(back, 1)])
-    return [tuple(row) for row in rows.tolist()]
+    columns = ([part.s, part.r, part.o, part.t], [part.o, part.r + relations, part.s, part.t])
+    return [row for direction in columns for row in zip(*(column.tolist() for column in direction), strict=True)]
 
 
 def reciprocal_rank(of_pair: dict[int, int], others: Counter[int], answer: int, hidden: set[int]) -> float:
@@ -47,19 +46,17 @@ def main(*names: str) -> None:
             last[s, r][o] = t
             of_relation[r][o] += 1
         for part in ("valid", "test"):
-            facts = both_ways(getattr(data, part), data.vocab.num_relations)
+            facts = both_ways(data.parts[part], data.vocab.num_relations)
             true: dict[tuple[int, int, int], set[int]] = defaultdict(set)
             for s, r, o, t in facts:
                 true[s, r, t].add(o)
-            ranks_by: dict[str, list[float]] = defaultdict(list)
+            ranks: dict[str, list[float]] = defaultdict(list)
             for s, r, o, t in facts:
                 count, hidden = often[s, r], true[s, r, t] - {o}
                 ways = {"membership": dict.fromkeys(count, 1), "frequency": dict(count), "last time": last[s, r]}
                 for way, of_pair in ways.items():
-                    ranks_by[way].append(reciprocal_rank(of_pair, of_relation[r], o, hidden))
-            print(
-                name, part, {way: round(100 * float(np.mean(ranks)), 2) for way, ranks in ranks_by.items()}, flush=True
-            )
+                    ranks[way].append(reciprocal_rank(of_pair, of_relation[r], o, hidden))
+            print(name, part, {way: round(100 * float(np.mean(each)), 2) for way, each in ranks.items()}, flush=True)
 
 
 if __name__ == "__main__":

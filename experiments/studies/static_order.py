@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tangokg.models import MODELS
 from tangokg.quads import find
-from tangokg.rank import examine, prepare
+from tangokg.rank import evaluate
 from tangokg.snapshots.timeline import build_timeline
 from tangokg.snapshots.windows import Queries, windows_at
 from tangokg.train import fit, make_config
@@ -31,24 +31,20 @@ def main(name: str) -> None:
     first, progress = fit(data, make_config(tables=tables, seed=0, where=name))
     print(name, "first epoch, validation", round(progress.log[-1]["valid_mrr"], 2), flush=True)
     generator = torch.Generator().manual_seed(1)
-    facts = len(train.s)  # in the order of their times
-    for order, at in {"shuffled": torch.randperm(facts, generator=generator), "by time": torch.arange(facts)}.items():
+    by_time = torch.arange(len(train.s))
+    for order, at in {"shuffled": torch.randperm(len(by_time), generator=generator), "by time": by_time}.items():
         model = MODELS["distmult"].build(MODELS["distmult"].settings, train, torch.Generator())
         model.load_state_dict(first.state_dict())
         optimizer = torch.optim.Adam(model.train().parameters(), lr=RATE)
         for facts_of_step in at.split(SIZE):
-            loss: Tensor = model(train, windows_at(train, torch.tensor([1])), _queries(train, facts_of_step), generator)
+            window = torch.zeros_like(facts_of_step)
+            queries = Queries(window, *(column[facts_of_step] for column in (train.s, train.r, train.o)))
+            loss: Tensor = model(train, windows_at(train, torch.tensor([1])), queries, generator)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        metrics = {part: examine(model.eval(), prepare(timeline, target)) for part, target in parts.items()}
-        print(name, order, {part: round(of["time-aware"].mrr, 2) for part, of in metrics.items()}, flush=True)
-
-
-def _queries(train: object, facts_of_step: Tensor) -> Queries:
-    return Queries(
-        torch.zeros_like(facts_of_step), *(getattr(train, column)[facts_of_step] for column in ("s", "r", "o"))
-    )
+        metrics = {part: evaluate(model, timeline, target)["time-aware"] for part, target in parts.items()}
+        print(name, order, {part: round(summary.mrr, 2) for part, summary in metrics.items()}, flush=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from experiments.bench.shown import markdown
 from tangokg.forecast import fit
 from tangokg.quads.world import make_world
 from tangokg.rank import horizon
@@ -29,19 +30,19 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def measure(model: str, settings: dict[str, Any], seeds: int) -> list[float]:
     """Mean test MRR at each horizon."""
-    found: list[list[float]] = []
-    for seed in range(seeds if model == "tango" else 1):
-        forecaster = fit(make_world(0).dataset, model, seed=seed, **settings)
-        found.append([forecaster.evaluate(protocol=horizon(step))["time-aware"].mrr for step in HORIZONS])
-    return [statistics.mean(values) for values in zip(*found, strict=True)]
+    dataset = make_world(0).dataset
+    trained = [fit(dataset, model, seed=seed, **settings) for seed in range(seeds if model == "tango" else 1)]
+    return [
+        statistics.mean(forecaster.evaluate(protocol=horizon(step))["time-aware"].mrr for forecaster in trained)
+        for step in HORIZONS
+    ]
 
 
 def main(seeds: int) -> None:
     """Print the table."""
     torch.set_num_threads(1)
-    print("| | " + " | ".join(map(str, HORIZONS)) + " |\n" + "|---" * (len(HORIZONS) + 1) + "|", flush=True)
-    for name, (model, settings) in ROWS.items():
-        print(f"| {name} | " + " | ".join(f"{mrr:.2f}" for mrr in measure(model, settings, seeds)) + " |", flush=True)
+    rows = [(name, *(f"{mrr:.2f}" for mrr in measure(*about, seeds))) for name, about in ROWS.items()]
+    print(markdown(("", *map(str, HORIZONS)), rows))
 
 
 if __name__ == "__main__":

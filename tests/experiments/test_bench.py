@@ -5,24 +5,36 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 import torch
 
 from conftest import make_dataset
-from experiments.__main__ import bench_options, main
-from experiments.bench import BENCHMARKS, evaluate, grown, growth, observe, parameters, regions, step, twin
-from experiments.bench.form import KEYS, Times, make_result, write
+from experiments.__main__ import main
+from experiments.bench import (
+    BENCHMARKS,
+    evaluate,
+    grown,
+    growth,
+    observe,
+    parameters,
+    read_options,
+    regions,
+    run_benchmark,
+    step,
+    twin,
+)
+from experiments.bench.form import KEYS, Measured, Times, make_result, write
 from experiments.bench.material import draw_events
 from experiments.bench.page import COLUMNS, blocks_of_speed, read_results, write_plots
 from experiments.bench.step import PARTS
-from experiments.bench.targets import targets
+from experiments.bench.targets import target_row, targets
 from tangokg.errors import TrainingError
 from tangokg.rank import examine
-from tangokg.snapshots.windows import windows_at
 
+CPU = torch.device("cpu")
 SMALL = ("dim=4", "history=2")
 TINY: dict[str, dict[str, Any]] = {
     "step": {"settings": SMALL, "repeats": 2, "snapshots": 3},
@@ -41,15 +53,14 @@ TINY: dict[str, dict[str, Any]] = {
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (step, twin, evaluate, observe):
         monkeypatch.setattr(module, "read_set", lambda _: make_dataset())
-    monkeypatch.setattr(grown, "alone", lambda _, **asked: (grown.point(**asked), 7))  # in this process
+    monkeypatch.setattr(grown, "alone", lambda function, **options: (function(**options), 7))  # in this process
     monkeypatch.setattr(regions, "SEEDS", 1)
     monkeypatch.setattr(growth, "AXES", {"entities": (40, 20_000), "history": (1, 3), "facts": (1, 2)})
 
 
 @cache
 def measured(name: str) -> dict[str, Any]:
-    result: dict[str, Any] = BENCHMARKS[name].measure(**TINY[name])
-    return result
+    return run_benchmark(name, CPU, **TINY[name])
 
 
 def test_every_benchmark_has_tiny_parameters() -> None:
@@ -65,12 +76,15 @@ def test_results_are_of_one_form(name: str) -> None:
     assert tuple(result) == KEYS
     assert result["benchmark"] == name
     assert len({tuple(row) for row in result["rows"]}) == 1
-    assert json.loads(json.dumps(result)) == result
+    text = json.dumps(result)
+    assert json.dumps(json.loads(text)) == text
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_everything_can_be_left_out(name: str) -> None:
-    assert all(default is not None or "None" in str(kind) for kind, default in parameters(name).values())
+    hints = get_type_hints(BENCHMARKS[name].measure)
+    for key, default in parameters(name).items():
+        assert isinstance(default, tuple if key == "settings" else hints[key]), key
 
 
 def test_the_twin_computes_the_same() -> None:
@@ -81,9 +95,9 @@ def test_the_twin_computes_the_same() -> None:
 
 def test_a_twin_that_computes_something_else_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     right = twin.dense_states
-    monkeypatch.setattr(twin, "dense_states", lambda *asked: 1.01 * right(*asked))
+    monkeypatch.setattr(twin, "dense_states", lambda *inputs: 1.01 * right(*inputs))
     with pytest.raises(TrainingError, match="states of encoder and twin differ by 0"):
-        twin.measure(**TINY["twin"])
+        twin.measure(**TINY["twin"], device=CPU)
 
 
 def test_gradients_agree_as_far_as_their_methods_go() -> None:
@@ -94,13 +108,11 @@ def test_gradients_agree_as_far_as_their_methods_go() -> None:
 
 
 def test_backward_reaches_the_rows_that_were_taken() -> None:
-    """The gradient at the edge that growth measures to is that of the embeddings, at the touched rows."""
-    case = growth._Case("entities", 100, "tango-distmult", ("dim=4", "history=2"), 20, 100, torch.device("cpu"))
-    states = case.model.encode(case.timeline, windows_at(case.timeline, case.target), case.masks).states
-    edge = growth.rows_edge(states.touched, case.model.entities)
-    (at_edge,) = torch.autograd.grad(states.touched.sum(), [edge], retain_graph=True)
+    """The gradient that growth measures is that of the embeddings, at the touched rows."""
+    case = growth._Case("tango-distmult", ("dim=4", "history=2", "dropout=0.0"), {"facts": 20, "entities": 100}, CPU)
+    (at_rows, *_), states = case.back(case.encode()), case.encode().states
     (whole,) = torch.autograd.grad(states.touched.sum(), [case.model.entities])
-    assert torch.equal(whole.index_select(0, states.block.entity), at_edge)
+    assert torch.equal(whole.index_select(0, states.block.entity), at_rows)
     assert int(whole.count_nonzero(dim=1).count_nonzero()) <= len(states.block.entity) < len(whole)
 
 
@@ -122,14 +134,14 @@ def test_the_slope_of_a_power_is_its_exponent_and_equal_sizes_are_measured_once(
 def test_a_rank_that_does_not_count_larger_scores_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     right = examine
 
-    def wrong(*asked: Any) -> Any:
-        metrics = right(*asked)
+    def wrong(*inputs: Any) -> Any:
+        metrics = right(*inputs)
         metrics.ranks["raw"].realistic.add_(5)
         return metrics
 
     monkeypatch.setattr(grown, "examine", wrong)
     with pytest.raises(TrainingError, match="evaluation: rank"):
-        grown.measure(**TINY["grown"], only_most=True)
+        grown.measure(**TINY["grown"], only_most=True, device=CPU)
 
 
 @pytest.mark.parametrize(("entities", "facts"), [(1000, 5000), (5000, 30_000), (5000, 90_000)])
@@ -165,12 +177,13 @@ def test_the_command_measures_writes_and_prints(tmp_path: Path, capsys: pytest.C
     words = ["--set", "dim=4", "repeats=1", "history=1", "--out", str(out), "--device", "cpu"]
     assert main(["bench", "twin", *words]) == 0
     assert "forward and backward" in capsys.readouterr().out
-    asked = json.loads(out.read_text())["asked"]
-    assert (asked["dim"], asked["repeats"], asked["settings"]) == (4, 1, ["dim=4", "history=1"])
+    options = json.loads(out.read_text())["asked"]
+    assert (options["dim"], options["repeats"], options["settings"]) == (4, 1, ["dim=4", "history=1"])
 
 
-def test_the_service_is_measured_with_settings_of_the_default_model() -> None:
-    assert bench_options("serve", None, None, ["width=8"])["settings"] == ("width=8",)
+def test_settings_of_every_model_are_options_of_a_benchmark() -> None:
+    options = read_options("serve", ["width=128", "train.precision=tf32", "clients=2"])
+    assert options == {"settings": ("width=128", "train.precision=tf32"), "clients": 2}
 
 
 def test_benchmarks_are_listed_with_their_parameters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,8 +215,8 @@ def test_what_cannot_be_measured_is_told(words: list[str], message: str, capsys:
 # The page
 
 
-def result(name: str, asked: dict[str, Any], figures: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return make_result(name, asked, figures=figures, rows=rows, device=torch.device("cpu")) | {"threads": 2}
+def result(name: str, about: dict[str, Any], figures: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return make_result(name, {}, Measured(figures, rows, about), CPU) | {"threads": 2}
 
 
 def tiny_results() -> list[dict[str, Any]]:
@@ -223,7 +236,7 @@ def tiny_results() -> list[dict[str, Any]]:
     about = {"data": "ICEWS18", "facts": 468_558, "model": "tango", "new": 10}
     loaded = {"seconds": 20.0, "peak_bytes": 5e9}
     served = {"forecast_p95_seconds": 0.09, "post_p95_seconds": 0.11, "visible_p95_seconds": 0.3}
-    asked = {"data": "ICEWS18", "facts": 7, "model": "tango", "size": "dim 200", "clients": 8, "new": 5}
+    served_by = {"data": "ICEWS18", "facts": 7, "model": "tango", "size": "dim 200", "clients": 8, "new": 5}
     sizes = [("facts", 100, 10), ("facts", 1000, 10), ("entities", 100, 10), ("entities", 100, 20), ("both", 9000, 90)]
     names = ("axis", "facts", "entities", "epoch_seconds", "step_seconds", "dominates")
     world = [dict(zip(names, (*place, place[1] / 7, place[2] * 1e-6, "scores"), strict=True)) for place in sizes]
@@ -236,14 +249,14 @@ def tiny_results() -> list[dict[str, Any]]:
         result("growth", icews | size, {"entities_forward_ratio": 1.1, "entities_backward_ratio": 1.4}, growth),
         result("gradients", size, {}, gradients),
         result("evaluate", icews, {}, [{"what": "everything", "queries": 7} | seconds.to_dict()]),
-        result("serve", asked, served, [{"what": "a forecast", "count": 9, "p95_seconds": 0.09}]),
+        result("serve", served_by, served, [{"what": "a forecast", "count": 9, "p95_seconds": 0.09}]),
         result("load", {"facts": 15_000_000}, loaded, [{"form": "text"} | seconds.to_dict()]),
     ]
 
 
 def test_every_benchmark_has_a_table() -> None:
     assert set(COLUMNS) == set(BENCHMARKS)
-    assert {target.benchmark for target in targets()} <= set(BENCHMARKS)
+    assert {target["benchmark"] for kind in ("cpu", "cuda") for target in targets(kind)} <= set(BENCHMARKS)
 
 
 def test_tables_and_figures_are_made_from_results(tmp_path: Path) -> None:
@@ -259,7 +272,7 @@ def test_tables_and_figures_are_made_from_results(tmp_path: Path) -> None:
 
 
 def test_targets_are_met_or_missed_by_every_figure() -> None:
-    rows = [target.row(tiny_results()) for target in targets() if target.kind == "cpu"]
+    rows = [target_row(target, tiny_results()) for target in targets("cpu")]
     assert {row[0]: row[-1] for row in rows} == {
         "a training step on ICEWS18 beside its floor": "met",
         "an epoch of ICEWS18, tango-tucker (200, 2 layers)": "**missed**",
@@ -277,5 +290,5 @@ def test_targets_are_met_or_missed_by_every_figure() -> None:
         "95 % of these posts acknowledged": "**missed**",
         "95 % of these posts known to a forecast": "met",
     }
-    on_gpu = [target.row(tiny_results()) for target in targets() if target.kind == "cuda"]
+    on_gpu = [target_row(target, tiny_results()) for target in targets("cuda")]
     assert {row[2] for row in on_gpu} == {"not measured"}

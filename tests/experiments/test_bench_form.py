@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
-from experiments.bench.form import KEYS, Stopwatch, Times, alone, interleaved, make_result, peak_memory, read, write
-from experiments.bench.shown import cell, markdown, table
+from experiments.bench.form import (
+    KEYS,
+    Measured,
+    Stopwatch,
+    Times,
+    alone,
+    interleaved,
+    make_result,
+    peak_memory,
+    read,
+    write,
+)
+from experiments.bench.shown import cell, duration, markdown, table
 from tangokg.errors import DataError
 
 CPU = torch.device("cpu")
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    made = make_result("step", {"data": "x"}, figures={"ratio": 1.23456789}, rows=[{"a": 1, "b": None}], device=CPU)
+    measured = Measured({"ratio": 1.23456789}, [{"a": 1, "b": None}], {"entities": 7})
+    made = make_result("step", {"data": "x"}, measured, CPU)
+    assert made["asked"] == {"data": "x", "entities": 7}
     write(made, tmp_path / "new" / "step.json")
-    found = read(tmp_path / "new" / "step.json")
-    assert tuple(found) == KEYS
-    assert found == made | {"figures": {"ratio": 1.23457}}
+    result = read(tmp_path / "new" / "step.json")
+    assert tuple(result) == KEYS
+    assert result == made | {"figures": {"ratio": 1.23457}}
     assert set(made["versions"]) == {"python", "torch", "tangokg"}
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 0}', '{"schema": 1, "benchmark": "step"}'])
 def test_another_file_is_no_result(content: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(content)
-    with pytest.raises(DataError, match=r"x\.json: (not the result of a benchmark|expected a result of schema 1)"):
+    with pytest.raises(DataError, match=r"x\.json: (damaged, not JSON|expected a result)"):
         read(tmp_path / "x.json")
 
 
@@ -61,11 +74,15 @@ def test_peak_memory_sees_what_was_freed_again() -> None:
     assert large.bytes > 100e6 > small.bytes
 
 
-def test_a_function_called_alone_returns_plain_values_and_its_peak() -> None:
-    value, peak = alone("experiments.bench.shown:duration", seconds=0.25)
+def test_a_function_called_alone_returns_its_value_and_its_peak() -> None:
+    value, peak = alone(duration, seconds=0.25)
     assert value == "250 ms"
     assert peak > 10e6
-    json.dumps(value)
+
+
+def test_a_process_that_is_killed_is_an_error() -> None:
+    with pytest.raises(DataError, match="_exit: its process was killed"):
+        alone(os._exit, status=1)
 
 
 @pytest.mark.parametrize(

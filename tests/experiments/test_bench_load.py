@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from experiments.bench import load
+from experiments.bench import load, run_benchmark
 from tangokg.quads import read_events
 from tangokg.snapshots.timeline import build_timeline
 
@@ -39,12 +40,10 @@ def test_every_form_holds_the_facts(tmp_path: Path) -> None:
 
 
 def test_a_result_has_a_row_for_each_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def here(function: str, **asked: Any) -> tuple[Any, int]:
-        assert function == "experiments.bench.load:load"
-        return load.load(**asked), 7
-
-    monkeypatch.setattr(load, "alone", here)  # a process for each takes seconds
-    result = load.measure(facts=FACTS, named_facts=100, folder=str(tmp_path))
+    monkeypatch.setattr(load, "alone", lambda function, **options: (function(**options), 7))  # a process takes seconds
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    result = run_benchmark("load", torch.device("cuda"), facts=FACTS, named_facts=100)
+    assert result["kind"] == "cpu"
     assert [row["facts"] for row in result["rows"]] == [FACTS, FACTS, 100, 100]
     assert result["figures"]["peak_bytes"] == 7
     assert not list(tmp_path.iterdir())

@@ -25,7 +25,7 @@ from experiments.experiment import (
 from experiments.measure import ABLATIONS, MEASURES
 from experiments.overview import SEARCHED, _trials, best_trial
 from experiments.published import paper_step_time, published
-from experiments.tables import COUNTERS, DIFFERENCES, PART, RUN, SETS, WINDOWS, best_decoder, tables
+from experiments.tables import COUNTERS, PART, RUN, SETS, WINDOWS, best_decoder, differences, tables
 from tangokg.errors import ConfigError
 from tangokg.quads import KNOWN, find, thin_dataset
 from tangokg.train import load_config, make_config
@@ -177,7 +177,7 @@ def test_variants_of_the_paper_form_change_one_thing() -> None:
     for experiment in experiments().values():
         if experiment.variant in one and experiment.row:
             assert changed(experiment) == one[experiment.variant], experiment.name
-    for name in DIFFERENCES:
+    for name in differences():
         assert len(changed(experiments()[f"paper-tucker-{name}/ICEWS14s"])) == 1, name
     ours = {
         "paper-tucker-time-of-paper/ICEWS14s": 0.01 / 364,

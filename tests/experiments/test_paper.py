@@ -117,5 +117,6 @@ def test_a_wrong_file_is_refused() -> None:
 
 def test_systems_beside_the_default_model_have_figures_of_known_sets() -> None:
     for system in systems():
-        assert system.mrr
-        assert set(system.mrr) <= {"ICEWS14s", "ICEWS18", "ICEWS05-15-REGCN", "WIKI", "YAGO"}
+        assert set(system) == {"name", "note", "clean", "mrr"}
+        assert system["mrr"]
+        assert set(system["mrr"]) <= {"ICEWS14s", "ICEWS18", "ICEWS05-15-REGCN", "WIKI", "YAGO"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from itertools import chain, repeat
+from multiprocessing import Process, current_process
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,6 @@ from experiments.runs import (
     DONE,
     FAILED,
     LEFT,
-    Deadline,
     Job,
     OutOfTime,
     attempt,
@@ -68,7 +69,8 @@ def test_a_run_that_is_cut_short_ends_where_one_that_is_not_ends(
     job = a_job(tmp_path / "parts")
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "Deadline", lambda job: Deadline(replace(job, deadline=0.0)))
+        over = chain([False], repeat(True))
+        patch.setattr(Job, "is_over", property(lambda _: next(over)))
         with pytest.raises(OutOfTime):
             make_run(job)  # after the first step
     assert job.checkpoint.exists()
@@ -125,11 +127,11 @@ def test_a_budget_that_is_spent_leaves_runs_and_a_failure_does_not_stop_the_othe
     assert f"{HERE} seed 0: failed: too hot" in capsys.readouterr().out
 
 
-def test_nothing_begins_after_the_deadline_and_an_orphan_stops(tmp_path: Path) -> None:
+def test_nothing_begins_after_the_deadline_and_an_orphan_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert attempt(a_job(tmp_path, deadline=time.time() - 1))[0] == LEFT
-    progress: Any = None
-    assert runs.Deadline(a_job(tmp_path))(progress) == ""
-    assert runs.Deadline(a_job(tmp_path, parent=1))(progress) == "stopped"  # this process has another parent
+    assert not a_job(tmp_path).is_over
+    monkeypatch.setattr(runs, "parent_process", lambda: Process())  # which has not been started
+    assert a_job(tmp_path).is_over
 
 
 @pytest.mark.usefixtures("small")
@@ -140,7 +142,8 @@ def test_a_signal_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(runs, "fit", interrupted)
     with pytest.raises(Interrupted):
         run_all([a_job(tmp_path)], 1)
-    assert attempt(a_job(tmp_path, parent=1))[0] == LEFT  # in a pool the parent raises
+    monkeypatch.setattr(runs, "parent_process", current_process)
+    assert attempt(a_job(tmp_path))[0] == LEFT  # in a pool the parent raises
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def test_what_is_missing_is_said(
 
 def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, tmp_path / "out") == 2
-    assert "none of tkgl-smallpedia" in capsys.readouterr().err
+    assert "no edge list of tkgl-smallpedia, tkgl-polecat" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
