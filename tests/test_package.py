@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
@@ -88,6 +89,25 @@ def test_metadata_is_complete(wheel: Path) -> None:
 
 def test_a_package_index_would_take_both(wheel: Path, sdist: Path, tmp_path: Path) -> None:
     run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist, cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_the_oldest_builder_that_is_allowed_writes_the_same_fields(
+    core: Environment, wheel: Path, tmp_path: Path
+) -> None:
+    """``core`` says whether packages can be had."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        (bound,) = tomllib.load(file)["build-system"]["requires"]
+    assert bound in PROJECT["optional-dependencies"]["dev"]
+    oldest = Environment(tmp_path / "venv")
+    oldest.install(bound.replace(">=", "=="))
+    run(oldest.python, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path / "built", cwd=ROOT)
+    (built,) = (tmp_path / "built").glob("*.whl")
+    fields = []
+    for one in (built, wheel):
+        (said,) = (content for name, content in contents(one).items() if name.endswith("METADATA"))
+        fields.append([field for field in message_from_bytes(said).items() if field[0] != "Metadata-Version"])
+    assert fields[0] == fields[1]
 
 
 @pytest.mark.slow

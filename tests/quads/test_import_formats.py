@@ -41,6 +41,13 @@ def test_codes_are_read_as_plain_names(tmp_path: Path) -> None:
     assert facts.vocab.relations == ("Make a visit",)
 
 
+def test_a_code_of_icews_with_two_digits_has_lost_a_zero(tmp_path: Path) -> None:
+    """Events have three digits or four: 10 is 010, and not the class Demand."""
+    row = {"Source Name": "a", "Target Name": "b", "Event Date": "2014-01-02", "CAMEO Code": "10"}
+    facts = read(tmp_path, "icews", table(ICEWS.replace("Event Text", "Text"), row))
+    assert facts.vocab.relations == ("Make statement",)
+
+
 def test_tables_of_words_are_whole() -> None:
     """CAMEO has 20 classes, each code lies in one of them, and no two codes of three or four digits share a name."""
     cameo = WORDS["cameo"]
@@ -100,6 +107,11 @@ def test_edge_lists_of_tgb_with_each_of_their_headings(tmp_path: Path, head: str
     facts = read(tmp_path, "tgb", tgb((7, "Q1", "Q2", "P3"), head=f"{head},head,tail,relation_type"), unit="step")
     assert named(facts) == [("Q1", "P3", "Q2", "7")]
     assert facts.static is None
+
+
+def test_the_edge_list_of_thgl_forum_has_headings_of_its_own(tmp_path: Path) -> None:
+    data = b"ts,src,dst,relation_type,num_words,score\n1388534400,7,9,3,120,5\n1388534400,9,7,4,8,-1\n"
+    assert [fact[:3] for fact in named(read(tmp_path, "tgb", data))] == [("7", "3", "9"), ("9", "4", "7")]
 
 
 @pytest.mark.parametrize("way", ["file", "folder", "archive"])

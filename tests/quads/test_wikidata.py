@@ -60,6 +60,8 @@ def test_statements_hold_as_long_as_their_times_say(tmp_path: Path, times: dict[
         ({"P580": ("1900-00-00", 7)}, "by decades or longer"),
         ({"P580": "somevalue"}, "not known"),
         ({"P585": "somevalue"}, "not known"),
+        ({"P585": "novalue"}, "not known"),
+        ({"P580": "novalue", "P582": "novalue"}, "not known"),
         ({"P580": "2012-01-01", "P582": "2010-01-01"}, "end before they start"),
         ({"P585": ("2010-13-01", 11)}, "cannot be read"),
         ({"P585": ("2010-02-30", 11)}, "cannot be read"),

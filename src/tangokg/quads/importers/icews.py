@@ -12,4 +12,5 @@ TABLE = Table(
         "time": ("Event Date",),
     },
 )
-ICEWS = Format("ICEWS coded events", TABLE.read, words=WORDS["cameo"])
+EVENTS = {code: name for code, name in WORDS["cameo"].items() if len(code) > 2}  # no event has the code of a class
+ICEWS = Format("ICEWS coded events", TABLE.read, words=EVENTS)

@@ -18,6 +18,7 @@ LATE = "statements with a time after the year 9998"
 COARSE = "statements with a time that is given by decades or longer"
 BACKWARDS = "statements that end before they start"
 UNREAD = "statements with a time that cannot be read"
+PROBLEMS = (EARLY, LATE, COARSE, UNREAD)
 
 
 class Span(NamedTuple):
@@ -54,7 +55,9 @@ def held(qualifiers: Mapping[str, Any]) -> list[Held] | str | None:
     if not points:
         return None
     known = [span for span in points if isinstance(span, Span)]
-    return [Held(span.first, span.first) for span in known] or next(iter(points))  # type: ignore[return-value]
+    if known:
+        return [Held(span.first, span.first) for span in known]
+    return next((problem for problem in PROBLEMS if problem in points), UNKNOWN)
 
 
 def _interval(starts: list[Span | str], ends: list[Span | str]) -> list[Held] | str:
@@ -62,7 +65,7 @@ def _interval(starts: list[Span | str], ends: list[Span | str]) -> list[Held] | 
 
     An end that is stated to be none, like one that is not given, leaves the statement open.
     """
-    for problem in (EARLY, LATE, COARSE, UNREAD):
+    for problem in PROBLEMS:
         if problem in starts or problem in ends:
             return problem
     start = min((span.first for span in starts if isinstance(span, Span)), default=None)

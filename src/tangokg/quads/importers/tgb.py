@@ -1,6 +1,7 @@
 """Edge lists of the Temporal Graph Benchmark (tkgl-* and thgl-*): NAME_edgelist.csv, for some NAME_static_edgelist.csv.
 
 The headings are those of py-tgb 2.0: a time called ts, timestamp, date or year, then head, tail and relation_type.
+thgl-forum calls head and tail src and dst.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from tangokg.quads.reading import TableOptions
 from tangokg.quads.splits import split_tgb
 from tangokg.quads.values import Dataset, Quadruples
 
-EDGES = {"subject": ("head",), "relation": ("relation_type", "relation"), "object": ("tail",)}
+EDGES = {"subject": ("head", "src"), "relation": ("relation_type", "relation"), "object": ("tail", "dst")}
 TABLE = Table("an edge list of TGB", EDGES | {"time": ("ts", "timestamp", "date", "year")}, delimiter=",", quoted=True)
 STATIC = Table("a static edge list of TGB", EDGES, delimiter=",", quoted=True)
 
