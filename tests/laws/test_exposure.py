@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -53,10 +55,24 @@ def train(data: Dataset, name: str = "tango", **options: Any) -> Forecaster:
 STARTS = [("tango", border) for border in range(2, 11)] + [(name, border) for name in MODELS for border in (7, 8)]
 
 
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a model's run, trained and validated on the snapshots before 8; made once."""
+
+    @cache
+    def run(name: str) -> Path:
+        path = tmp_path_factory.mktemp("earlier") / name
+        train(cut(6, 8), name, out=path, **({"epochs": 1} if "epochs" in own(name) else {}))
+        return path
+
+    return run
+
+
 @pytest.mark.parametrize(("name", "border"), dict.fromkeys(STARTS))
-def test_a_start_from_a_run_that_saw_what_is_held_back_is_refused(name: str, border: int, tmp_path: Path) -> None:
-    """The earlier run has trained and validated on the snapshots before 8."""
-    train(cut(6, 8), name, out=tmp_path / "old", **({"epochs": 1} if "epochs" in own(name) else {}))
+def test_a_start_from_a_run_that_saw_what_is_held_back_is_refused(
+    name: str, border: int, earlier: Callable[[str], Path], tmp_path: Path
+) -> None:
+    copytree(earlier(name), tmp_path / "old")
     new = cut(border, 11)
     if border < 8:
         with pytest.raises(RunError, match=r"depends on facts up to \d+, but its .* facts begin at \d+"):
