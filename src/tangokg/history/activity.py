@@ -70,8 +70,8 @@ class Activity:
 
     def events_with(self, window: Tensor, entity: Tensor, label: Tensor | None) -> Tensor:
         """(Y, F): the statistics of the events of some entities with one label each."""
-        found = self.partners.timeline.derive(event_statistics)
-        return found(self.partners.windows, window, entity, label, self.gap, self.dtype, self.starts)
+        lookup = self.partners.timeline.derive(event_statistics)
+        return lookup(self.partners.windows, window, entity, label, self.gap, self.dtype, self.starts)
 
     @cached_property
     def table(self) -> Tensor:

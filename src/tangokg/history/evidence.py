@@ -14,10 +14,10 @@ def seen_before(index: HistoryIndex, s: Ids, r: Ids, o: Ids, step: float) -> tup
     """At how many times before a step each fact (M,) stood, and the last moment of it; any moment after none."""
     labels, n = 2 * index.vocab.num_relations, index.vocab.num_entities
     from_object = len(np.unique(o)) < len(np.unique(s))  # then from its side there is less to look at
-    own, other = (o, s) if from_object else (s, o)
-    wanted = (own * labels + 2 * r + from_object) * n + other
+    subject, other = (o, s) if from_object else (s, o)
+    wanted = (subject * labels + 2 * r + from_object) * n + other
     number, of = np.unique(wanted, return_inverse=True)
-    subjects, t, back, relations, others = index.take(np.unique(own), -np.inf, step)
+    subjects, t, back, relations, others = index.take(np.unique(subject), -np.inf, step)
     key = (subjects * labels + 2 * relations + back) * n + others
     hit = np.isin(key, number)
     at = np.searchsorted(number, key[hit])

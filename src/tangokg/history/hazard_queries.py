@@ -57,10 +57,10 @@ def ask_spans(timeline: Timeline, pasts: Pasts, known: Tensor, length: Tensor, e
     return HazardQueries(pair, known[window], t[window], known[window], stop[window])
 
 
-def log_reach(pasts: Pasts, asked: HazardQueries) -> Tensor:
+def log_reach(pasts: Pasts, queries: HazardQueries) -> Tensor:
     """(M,) the logarithm of how far the time asked for lies after what is known, in usual gaps."""
     times = torch.cat([pasts.times, pasts.times.new_zeros(1)])
-    reach: Tensor = (asked.t - times[(asked.known - 1).clamp(min=0)]).clamp(min=0.25)
+    reach: Tensor = (queries.t - times[(queries.known - 1).clamp(min=0)]).clamp(min=0.25)
     return torch.log(reach)
 
 

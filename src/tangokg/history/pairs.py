@@ -104,8 +104,8 @@ class PairScorer(Head):
         place, _, known = same
         if self.settings.screen:
             pairs, kept, at = screened(pairs, self.settings.screen)
-            z, there = z.index_select(0, kept), at.index_select(0, place) >= 0
-            place, known = at.index_select(0, place)[there], known[there]
+            z, mask = z.index_select(0, kept), at.index_select(0, place) >= 0
+            place, known = at.index_select(0, place)[mask], known[mask]
         x = of_query.index_select(0, pairs.query) + of_pair.index_select(0, z) + pairs.state @ self.product  # (P, H)
         x = x.index_add(0, place, known @ self.same)
         y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
@@ -160,12 +160,12 @@ class PairScorer(Head):
         """The last events of each pair: their rows (Z, L) among the meetings, -1 for none, and vectors (Z, L, G)."""
         past, occurrences, size = partners.past, met.occurrences, self.settings.stream
         at = past.at[:, None] - torch.arange(size, device=past.at.device)  # (Z, L)
-        there = at >= occurrences.first.index_select(0, past.fact)[:, None]
-        at, rows = at.clamp(min=0), torch.where(there, at, -1)
+        mask = at >= occurrences.first.index_select(0, past.fact)[:, None]
+        at, rows = at.clamp(min=0), torch.where(mask, at, -1)
         age = ((partners.t[:, None] - occurrences.times[at]) / met.gap).to(self.time.dtype)
         r = partners.meetings.r[occurrences.edge[at]]
         token = partners.look_up(self.event, r) + time_code(age) @ self.time + self.position  # (Z, L, G)
-        return rows, gelu(token) * there[..., None]
+        return rows, gelu(token) * mask[..., None]
 
     def terms(self, partners: Partners, gap: float) -> Terms:
         """What each of the last events of a pair adds to K, exactly (docs/maths.md, row M59)."""
@@ -173,8 +173,8 @@ class PairScorer(Head):
         met = partners.meetings.derive(count, meetings_of, gap, self.out.dtype)
         at, vectors = self.events(met, partners)
         query, z, _ = partners.pairs()  # (P,), (P,)
-        asked = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (P, G)
-        value = (vectors.index_select(0, z) @ asked[..., None])[..., 0]  # (P, L)
+        of_query = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (P, G)
+        value = (vectors.index_select(0, z) @ of_query[..., None])[..., 0]  # (P, L)
         value = value * self.fade(partners).index_select(0, query)[:, None]
         pair, place = (at.index_select(0, z) >= 0).nonzero().T
         edge = met.occurrences.edge[at[z[pair], place]]

@@ -46,8 +46,8 @@ class Partners:
         if not self.timeline.is_part:
             return self.timeline
         labels, met = 2 * self.timeline.num_relations, self.meetings
-        asked = self.queries.s * labels + self.queries.r
-        return met.only(torch.isin(met.s * labels + met.r, asked).nonzero()[:, 0])
+        wanted = self.queries.s * labels + self.queries.r
+        return met.only(torch.isin(met.s * labels + met.r, wanted).nonzero()[:, 0])
 
     def look_up(self, table: Tensor, r: Tensor) -> Tensor:
         """Rows of a (2R, ..) table for labels of any shape; a relation that training never saw has the mean row.

@@ -50,8 +50,8 @@ def best_of(value: Tensor, row: Tensor, begin: Tensor, size: int) -> tuple[Tenso
     order = torch.argsort(row * 2**33 - in_order(value), stable=True)
     end = torch.cat([begin[1:], begin.new_tensor([len(value)])])
     place = begin[:, None] + torch.arange(size, device=value.device)  # (B, size)
-    there = place < end[:, None]
-    return (order[torch.where(there, place, 0)] if len(value) else place), there
+    mask = place < end[:, None]
+    return (order[torch.where(mask, place, 0)] if len(value) else place), mask
 
 
 def in_order(value: Tensor) -> Tensor:

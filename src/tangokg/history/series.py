@@ -51,7 +51,7 @@ class Series:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class SeriesStatistics:
     """What a series says of some keys, each from the snapshots ``0 .. known - 1`` and for its time ``t``."""
 
     count: Tensor  # (M,) int64
@@ -87,7 +87,7 @@ def make_series(key: Tensor, j: Tensor, times: Tensor) -> Series:
     return Series(distinct, first, place, j, t, squares, least.masked_fill(least >= longest, FAR), times)
 
 
-def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[int, ...]) -> Told:
+def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[int, ...]) -> SeriesStatistics:
     """Counts, ages and regularity of each key; ``known`` (M,) snapshots, ``t`` (M,) in usual gaps."""
     index = series.find(key)
     start, end = series.start(index), series.until(index, known)
@@ -101,7 +101,7 @@ def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[i
     mean = torch.where(twice, (last - first) / gaps, 0.0)
     total = series.squares[end] - series.squares[(start + 1).clamp(max=len(series.t))]
     variance = (torch.where(twice, total, 0.0) / gaps - mean * mean).clamp(min=0)
-    return Told(
+    return SeriesStatistics(
         count,
         recent,
         torch.where(seen, t - last, FAR),
@@ -164,8 +164,8 @@ def _make_pasts(timeline: Timeline, gap: float) -> Pasts:
     facts = occurrences_of(timeline)
     number = torch.zeros_like(facts.j).index_fill_(0, facts.first, 1).cumsum(0) - 1
     phase = timeline.t.long() % 7
-    given = timeline.derive(active_pairs)
-    active = (torch.bincount(pair.j, minlength=len(times)) if given is None else given).double()
+    counts = timeline.derive(active_pairs)
+    active = (torch.bincount(pair.j, minlength=len(times)) if counts is None else counts).double()
     table = torch.zeros(len(times) + 1, 7, dtype=torch.float64)
     activity, steps = table.clone(), table.clone()
     activity[torch.arange(1, len(times) + 1), phase] = active
@@ -199,6 +199,6 @@ def recent_pairs(timeline: Timeline, known: Tensor, t: Tensor, recent: float) ->
         return pairs
 
     bounds = zip(timeline.offset[first].tolist(), timeline.offset[known].tolist(), strict=True)
-    found = [w * base + distinct(begin, end) for w, (begin, end) in enumerate(bounds)]
-    key = torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)
+    keys = [w * base + distinct(begin, end) for w, (begin, end) in enumerate(bounds)]
+    key = torch.cat(keys) if keys else torch.zeros(0, dtype=torch.int64)
     return key // base, key % base

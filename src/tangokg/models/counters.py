@@ -39,12 +39,12 @@ class Counter(Model):
         occurrences, windows = encoded.occurrences, encoded.windows
         base = occurrences.num_entities * occurrences.num_labels
         pair = queries.s * occurrences.num_labels + queries.r
-        asked, of = torch.unique(queries.window * base + pair, return_inverse=True)  # many queries share (w, s, r)
-        w = asked // base  # (U,)
-        past = past_of(occurrences, asked % base, windows.known.index_select(0, w))
+        distinct, of = torch.unique(queries.window * base + pair, return_inverse=True)  # many queries share (w, s, r)
+        w = distinct // base  # (U,)
+        past = past_of(occurrences, distinct % base, windows.known.index_select(0, w))
         w = w.index_select(0, past.row)  # (P,)
         value = self.value(past, w, windows, occurrences.t)
-        scores = sparse_scores(past.row, past.o, value, len(asked), occurrences.num_entities)  # (U, N)
+        scores = sparse_scores(past.row, past.o, value, len(distinct), occurrences.num_entities)  # (U, N)
         return scores.index_select(0, of)  # (B, N)
 
     def sight(self) -> Sight:

@@ -178,8 +178,8 @@ class DESimplE(Model):
     def _scores_of_all(self, encoded: Diachronic, query: Tensor, queries: Queries) -> Tensor:
         """Scores (B, N), by one table of all features for each window."""
         scores = [
-            own @ encoded.rows.features(encoded.x[w]).flatten(1).T
-            for w, own in enumerate(query.split(queries.sizes))
-            if len(own)
+            part @ encoded.rows.features(encoded.x[w]).flatten(1).T
+            for w, part in enumerate(query.split(queries.sizes))
+            if len(part)
         ]
         return torch.cat(scores) if scores else query.new_empty(0, len(encoded.rows.static))

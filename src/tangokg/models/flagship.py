@@ -139,12 +139,14 @@ class Flagship(Tango):
             return self._loss(query, states, partners, row, queries.answer, true, generator)
 
         def loss_of(part: slice, query: Tensor, base: Tensor, touched: Tensor) -> Tensor:
-            here = ((row >= part.start) & (row < part.stop)).nonzero()[:, 0]  # the answers to these questions
-            own = replace(states, base=base, touched=touched)
-            asked = distinct.select(part)
-            near, true = self.partners(encoded, asked), true_answers(timeline, windows, asked)
-            loss = self._loss(query[part], own, near, row[here] - part.start, queries.answer[here], true, generator)
-            return loss * (len(here) / len(queries))
+            chosen = ((row >= part.start) & (row < part.stop)).nonzero()[:, 0]  # the answers to these questions
+            part_states = replace(states, base=base, touched=touched)
+            part_queries = distinct.select(part)
+            near, true = self.partners(encoded, part_queries), true_answers(timeline, windows, part_queries)
+            loss = self._loss(
+                query[part], part_states, near, row[chosen] - part.start, queries.answer[chosen], true, generator
+            )
+            return loss * (len(chosen) / len(queries))
 
         return sum_of_parts(loss_of, parts, (query, states.base, states.touched), self.heads.parameters())
 
@@ -163,8 +165,8 @@ class Flagship(Tango):
         mixed = mix(scores, heads, self.shard)
         loss = filtered_cross_entropy(mixed, row, answer, true, self.settings.smoothing, self.shard)
         if self.settings.auxiliary and heads:
-            own = filtered_cross_entropy(scores, row, answer, true, shard=self.shard)
-            loss = loss + self.settings.auxiliary * own
+            auxiliary = filtered_cross_entropy(scores, row, answer, true, shard=self.shard)
+            loss = loss + self.settings.auxiliary * auxiliary
         return loss
 
     def _costs(self, partners: Partners) -> Tensor:

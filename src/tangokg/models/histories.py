@@ -28,8 +28,8 @@ def windows_elsewhere(timeline: Timeline, windows: Windows, history: int, draw: 
     other = torch.where(room > 0, 1 + (mixed ^ (mixed >> 32)) % room.clamp(min=1), known)
     if not len(timeline):
         return windows
-    own_end, end = (timeline.t.index_select(0, (k - 1).clamp(min=0)) for k in (known, other))
-    return Windows(other, end + (windows.t - own_end))
+    known_end, end = (timeline.t.index_select(0, (k - 1).clamp(min=0)) for k in (known, other))
+    return Windows(other, end + (windows.t - known_end))
 
 
 def block_with_next_changes(timeline: Timeline, windows: Windows, history: int, extra: Tensor | None = None) -> Block:

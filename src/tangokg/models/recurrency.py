@@ -131,8 +131,8 @@ class Recurrency(Model):
     def score_sparsely(self, encoded: Recurred, queries: Queries) -> SparseScores:
         strict, windows = encoded.strict, encoded.windows
         pair = queries.s * strict.num_labels + queries.r
-        asked, of = torch.unique(queries.window * strict.num_labels + queries.r, return_inverse=True)  # (G,), (B,)
-        r, known = asked % strict.num_labels, windows.known.index_select(0, asked // strict.num_labels)
+        distinct, of = torch.unique(queries.window * strict.num_labels + queries.r, return_inverse=True)  # (G,), (B,)
+        r, known = distinct % strict.num_labels, windows.known.index_select(0, distinct // strict.num_labels)
         alpha = encoded.alpha.index_select(0, r)  # (G,)
         objects, past = encoded.relaxed(r, known), past_of(strict, pair, known.index_select(0, of))
         last = torch.zeros_like(r).scatter_reduce(0, objects.row, objects.last, "amax")  # (G,)
@@ -143,10 +143,10 @@ class Recurrency(Model):
         factor = alpha / (weight * (age >= 0)).sum(1)  # (G,)
         group = of.index_select(0, past.row)  # (P,)
         psi = encoded.sums.index_select(0, past.at) * weight[group, past.last]  # from a table: equal pasts tie exactly
-        own = psi * factor.index_select(0, group)
+        single = psi * factor.index_select(0, group)
         total = torch.zeros_like(alpha).index_add_(0, objects.row, objects.count.to(alpha))  # (G,) facts of the label
         shared = objects.count * ((1 - alpha) / total).index_select(0, objects.row)
-        return SparseScores(strict.num_entities, of, objects.row, objects.o, shared, past.row, past.o, own)
+        return SparseScores(strict.num_entities, of, objects.row, objects.o, shared, past.row, past.o, single)
 
     def probabilities(self, scores: Tensor) -> Tensor:
         return shares(scores)

@@ -36,8 +36,8 @@ class Neighbourhoods:
 
     def read(self, row: Tensor, rate: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
         """These rows (n, D)."""
-        own = self.h.index_select(0, self.at.index_select(0, row)) @ self.loop
-        return self.mean.index_select(0, row) + dropout(own, rate, generator)
+        loop = self.h.index_select(0, self.at.index_select(0, row)) @ self.loop
+        return self.mean.index_select(0, row) + dropout(loop, rate, generator)
 
 
 class Aggregator(nn.Module):
@@ -77,12 +77,12 @@ class Aggregator(nn.Module):
         layers = table.view(len(table), len(self.loops), -1, self.block, self.block).unbind(1)
         if first is None:
             first = block_means(entities, layers[0], appearances.from_entities, len(appearances))  # (A, D)
-        found = Neighbourhoods(entities, appearances.entity, first, self.loops[0], first)
+        result = Neighbourhoods(entities, appearances.entity, first, self.loops[0], first)
         for blocks, loop in zip(layers[1:], self.loops[1:], strict=True):
-            h = found.all(self.dropout, generator).relu()  # (A, D)
+            h = result.all(self.dropout, generator).relu()  # (A, D)
             mean = block_means(h, blocks, appearances.from_rows, len(appearances))
-            found = Neighbourhoods(h, torch.arange(len(h), device=h.device), mean, loop, first)
-        return found
+            result = Neighbourhoods(h, torch.arange(len(h), device=h.device), mean, loop, first)
+        return result
 
 
 def block_means(h: Tensor, blocks: Tensor, edges: Edges, rows: int) -> Tensor:

@@ -227,7 +227,6 @@ class StaticTuckER(Static):
     """
 
     def __init__(self, settings: TuckERSettings, train: Timeline, generator: torch.Generator) -> None:
-        own = settings
-        decoding = TuckERDecoding(0.0, own.dropout_subject, own.dropout_matrix, own.dropout_query)
+        decoding = TuckERDecoding(0.0, settings.dropout_subject, settings.dropout_matrix, settings.dropout_query)
         decoder = TuckER(decoding, settings.dim, generator)
         super().__init__(settings.dim, decoder, settings.loss, settings.smoothing, train, generator)

@@ -132,9 +132,9 @@ class Tango(Model):
         seen = torch.zeros(train.num_entities, dtype=torch.bool, device=train.o.device).index_fill_(0, train.o, True)
         gaps = train.t.diff()
         self.register_buffer("seen", seen)
-        one = torch.ones((), dtype=torch.float64, device=gaps.device)
-        self.register_buffer("gap", gaps.median() if len(gaps) else one)
-        self.register_buffer("longest_gap", gaps.max() if len(gaps) else one)
+        default = torch.ones((), dtype=torch.float64, device=gaps.device)
+        self.register_buffer("gap", gaps.median() if len(gaps) else default)
+        self.register_buffer("longest_gap", gaps.max() if len(gaps) else default)
         self.register_buffer("prior", torch.zeros(dim))
         self.register_buffer("prototype", torch.zeros(2 * train.num_relations, dim))
         if settings.graphs == "other":
@@ -189,7 +189,7 @@ class Tango(Model):
             else:
                 z, factor = self._move(start, block, relations, masks)
         states = States(base, factor, z, block, self.shard)
-        candidates = self._beside_start(states, start) if settings.static else states
+        candidates = self._with_start(states, start) if settings.static else states
         return Encoded(states, start, candidates, relations, timeline, windows)
 
     def held(self, train: Timeline) -> Held:
@@ -200,7 +200,7 @@ class Tango(Model):
     def sight(self) -> Sight | None:
         return Sight(self.settings.history + 1) if self.settings.graphs == "own" else None
 
-    def _beside_start(self, states: States, start: Tensor) -> States:
+    def _with_start(self, states: States, start: Tensor) -> States:
         """States beside the first ones, which are multiplied by the factor of their window: (.., 2D)."""
         still = start * states.factor.index_select(0, states.block.window)[:, None]  # (M, D)
         return replace(states, base=states.base.repeat(1, 2), touched=torch.cat([states.touched, still], dim=1))
@@ -209,8 +209,13 @@ class Tango(Model):
         self, timeline: Timeline, windows: Windows, relations: Tensor, generator: torch.Generator | None
     ) -> Captured | None:
         """Graphs for a training step over windows of this size, where they serve and are there."""
-        own = self.settings
-        plain = own.ode and own.transition_of == "start" and own.solver in TABLEAUS and own.gradient == "direct"
+        settings = self.settings
+        plain = (
+            settings.ode
+            and settings.transition_of == "start"
+            and settings.solver in TABLEAUS
+            and settings.gradient == "direct"
+        )
         if not (plain and len(windows) and self.training and torch.is_grad_enabled()):
             return None
         parameters = (*self.derivative.weights, self.derivative.deltas, self.derivative.w_trans)
@@ -236,8 +241,8 @@ class Tango(Model):
         factor = z.new_ones(len(block))
         layers = self.settings.layers if len(masks) else 0
         shares = masks.split([layers * interval.num_objects for interval in block.intervals])
-        for interval, own in zip(block.intervals, shares, strict=True):
-            field = self.derivative.bind(interval, relations, time_unit, own, longest, tensors).fast()
+        for interval, share in zip(block.intervals, shares, strict=True):
+            field = self.derivative.bind(interval, relations, time_unit, share, longest, tensors).fast()
             alone = z.new_ones(len(block), z.shape[1])  # an entity without edges, one for each window
             moved = solve(field, torch.cat([z.index_select(0, interval.rows), alone]), 0.0, 1.0, self.method)
             touched, grown = moved.split([len(interval.rows), len(block)])

@@ -123,7 +123,7 @@ def cdist(a: Tensor, b: Tensor, norm: int) -> Tensor:
 def in_pieces(a: Tensor, b: Tensor, norm: int) -> Tensor:
     """The same for a GPU, whose cdist sets 256 threads to work on each distance, most of them idle."""
     rows = max(1, CELLS // max(1, b.numel()))
-    return torch.cat([torch.linalg.vector_norm(some[:, None] - b, norm, dim=2) for some in a.split(rows)])
+    return torch.cat([torch.linalg.vector_norm(chunk[:, None] - b, norm, dim=2) for chunk in a.split(rows)])
 
 
 def nearest_rows(known: Tensor, t: Tensor) -> Tensor:
