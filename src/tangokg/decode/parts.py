@@ -44,13 +44,13 @@ def sum_of_parts(loss_of: LossOf, parts: list[slice], tensors: tuple[Tensor, ...
 class _SumOfParts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loss_of: LossOf, parts: list[slice], count: int, *inputs: Tensor) -> Tensor:
-        given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in inputs[:count]]
-        wanted = [tensor for tensor in (*given, *inputs[count:]) if tensor.requires_grad]
+        leaves = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in inputs[:count]]
+        wanted = [tensor for tensor in (*leaves, *inputs[count:]) if tensor.requires_grad]
         sums = [torch.zeros_like(tensor) for tensor in wanted]
         total = inputs[0].new_zeros(())
         for part in parts:
             with torch.enable_grad():
-                loss = loss_of(part, *given)
+                loss = loss_of(part, *leaves)
             grads = torch.autograd.grad(loss, wanted, allow_unused=True) if wanted else ()
             for sum_, grad in zip(sums, grads, strict=True):
                 if grad is not None:

@@ -49,8 +49,8 @@ class Chances:
 
     def tensors(self) -> dict[str, Tensor]:
         parts = {"given": self.given, "until": self.until}
-        own = {f"{name}.{f.name}": getattr(part, f.name) for name, part in parts.items() for f in fields(Logistic)}
-        return own | {f"hazard.{name}": tensor for name, tensor in self.hazard.tensors().items()}
+        named = {f"{name}.{f.name}": getattr(part, f.name) for name, part in parts.items() for f in fields(Logistic)}
+        return named | {f"hazard.{name}": tensor for name, tensor in self.hazard.tensors().items()}
 
 
 def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances:
@@ -64,10 +64,11 @@ def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances
     pasts = pasts_of(timeline, hazard.gap)
     judged = valid or max(1, len(timeline) // 10)
     target = evenly(max(len(timeline) - judged, 1), len(timeline), WINDOWS)
-    asked = ask_steps(timeline, pasts, target, target)
-    asked = asked.select(asked.happened(pasts) > 0).sample(PAIRS, torch.Generator().manual_seed(0))
-    of = candidates(model, timeline.to(device), timeline, hazard, asked)
-    y = fact_happened(timeline, hazard.gap, of.pair, of.o, asked.begin.repeat_interleave(len(of) // max(len(asked), 1)))
+    queries = ask_steps(timeline, pasts, target, target)
+    queries = queries.select(queries.happened(pasts) > 0).sample(PAIRS, torch.Generator().manual_seed(0))
+    of = candidates(model, timeline.to(device), timeline, hazard, queries)
+    begin = queries.begin.repeat_interleave(len(of) // max(len(queries), 1))
+    y = fact_happened(timeline, hazard.gap, of.pair, of.o, begin)
     given = fit_given(hazard, timeline, of, y)
     return Chances(hazard, given, _fit_until(model, timeline.to(device), timeline, hazard, given, target))
 
@@ -77,25 +78,25 @@ def _fit_until(
 ) -> Logistic:
     """On spans after the ``known`` (W,) snapshots, of each length, that hold a step."""
     pasts = pasts_of(timeline, hazard.gap)
-    asked = ask_spans(timeline, pasts, *each(known, SPANS), len(timeline))
-    asked = asked.select(asked.end > asked.begin).sample(PAIRS, torch.Generator().manual_seed(0))
-    step = replace(asked, t=pasts.times[asked.known - 1] + 1.0)
+    queries = ask_spans(timeline, pasts, *each(known, SPANS), len(timeline))
+    queries = queries.select(queries.end > queries.begin).sample(PAIRS, torch.Generator().manual_seed(0))
+    step = replace(queries, t=pasts.times[queries.known - 1] + 1.0)
     of = candidates(model, on_device, timeline, hazard, step)
-    width = len(of) // max(len(asked), 1)
-    begin, end, t = (column.repeat_interleave(width) for column in (asked.begin, asked.end, asked.t))
+    width = len(of) // max(len(queries), 1)
+    begin, end, t = (column.repeat_interleave(width) for column in (queries.begin, queries.end, queries.t))
     y = pasts.fact.within(fact_numbers(timeline, of.pair, of.o), begin, end)
     x = until_features(hazard, timeline, of, given_chance(given, hazard, timeline, of), t)
     return fit_logistic(x, y, ridge=LOOSE, toward={0: 1.0})
 
 
 def candidates(
-    model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, asked: HazardQueries
+    model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, queries: HazardQueries
 ) -> Candidates:
     """The objects with the largest shares of each pair asked for, one after the other."""
-    t = asked.t * hazard.gap
-    best = best_shares(model, on_device, asked.pair, asked.known, t, CANDIDATES)
-    happens = hazard.chance(timeline, asked.pair, asked.known, t)
-    columns = (column.repeat_interleave(best.o.shape[1]) for column in (asked.pair, asked.known, t, happens))
+    t = queries.t * hazard.gap
+    best = best_shares(model, on_device, queries.pair, queries.known, t, CANDIDATES)
+    happens = hazard.chance(timeline, queries.pair, queries.known, t)
+    columns = (column.repeat_interleave(best.o.shape[1]) for column in (queries.pair, queries.known, t, happens))
     pair, known, t, happens = columns
     return Candidates(pair, best.o.flatten(), known, t, best.share.flatten(), happens)
 

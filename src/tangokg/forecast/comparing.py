@@ -55,8 +55,8 @@ def compare(
     names = [name for name, model in chosen.items() if isinstance(model, str)]
     runs = [model for model in chosen.values() if isinstance(model, Path)]
     selection = select_models(names, runs, texts, seed, device)
-    given = [Entry(name, f.config, forecaster=f.as_made) for name, f in chosen.items() if isinstance(f, Forecaster)]
-    entries = [*selection.entries(None if out is None else Path(out)), *given]
+    ready = [Entry(name, f.config, forecaster=f.as_made) for name, f in chosen.items() if isinstance(f, Forecaster)]
+    entries = [*selection.entries(None if out is None else Path(out)), *ready]
     check_entries(entries, dataset, allow_seen)
     train = partial(fit, verbose=verbose)
     return compare_measured([entry.measure(entry.obtain(dataset, device, train)) for entry in entries], seed)
@@ -194,25 +194,25 @@ def select_models(
             raise ConfigError(f"unknown model {name!r}.{offer(nearest(name, MODELS))} Known: {known}.")
     names = dict.fromkeys(name for word in models for name in (MODELS if word == ALL else [word]))
     trained = {config.model for config in finished.values()}
-    own = _own_settings([name for name in names if name not in trained], assignments)
-    return Selection(finished, own, seed, device)
+    by_model = _settings_by_model([name for name in names if name not in trained], assignments)
+    return Selection(finished, by_model, seed, device)
 
 
-def _own_settings(names: Sequence[str], assignments: Sequence[str]) -> dict[str, list[str]]:
+def _settings_by_model(names: Sequence[str], assignments: Sequence[str]) -> dict[str, list[str]]:
     """Model -> those of the settings that it has; one that no model has is an error."""
     if assignments and not names:
         raise ConfigError("--set and --epochs are for models that are trained; the given runs have their settings.")
     of_train = [f.name for f in fields(TrainSettings)]
     known = {name: [*of_train, *(f.name for f in fields(MODELS[name].settings))] for name in names}
-    own: dict[str, list[str]] = {name: [] for name in names}
+    by_model: dict[str, list[str]] = {name: [] for name in names}
     for text in assignments:
         key = split_key(parse_assignment(text)[0])[1]
         having = [name for name in names if key in known[name]]
         if not having:
             raise unknown_setting("--set", key, list(dict.fromkeys(k for keys in known.values() for k in keys)))
         for name in having:
-            own[name].append(text)
-    return own
+            by_model[name].append(text)
+    return by_model
 
 
 def _agrees(config: RunConfig, text: str) -> bool:

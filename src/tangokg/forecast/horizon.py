@@ -25,8 +25,8 @@ def measured_times(dataset: Dataset) -> Ids:
 def measured_horizon(measured: Ids, facts: Dated) -> float:
     """The longest gap, in steps, before one of the measured times."""
     times = np.unique(facts.t)
-    own = np.flatnonzero(np.isin(times, measured))
-    gaps = [times[i] - times[i - 1] for i in own if i > 0]
+    positions = np.flatnonzero(np.isin(times, measured))
+    gaps = [times[i] - times[i - 1] for i in positions if i > 0]
     return float(max(gaps, default=1))
 
 

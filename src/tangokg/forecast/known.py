@@ -76,10 +76,10 @@ class Known:
         history = self.history_of(pair // (2 * self.num_relations), t)
         if not history.is_part:
             return history
-        some = torch.unique(pair)
-        key = id(history), some.numpy().tobytes()
+        distinct = torch.unique(pair)
+        key = id(history), distinct.numpy().tobytes()
         kept: tuple[Timeline, Timeline] = self._keep(
-            "pairs", key, lambda: (history, history.only(edges_about(history, some)))
+            "pairs", key, lambda: (history, history.only(edges_about(history, distinct)))
         )
         return kept[1]
 

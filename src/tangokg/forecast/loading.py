@@ -37,15 +37,15 @@ def load(path: str | Path, device: str = "auto", *, facts: Any = None) -> Foreca
     its facts needs ``facts``: a :class:`Dataset`, or what :func:`tangokg.read_events` takes.
     """
     folder = RunFolder(download(path) if isinstance(path, str) and path.startswith(HUB) else Path(path))
-    given = None if facts is None else _given(folder, facts)
-    model, dataset, config = folder.load(given)
+    own_facts = None if facts is None else _place_facts(folder, facts)
+    model, dataset, config = folder.load(own_facts)
     model, exposure, chances = model.to(choose_device(device)), folder.exposure(dataset), load_chances(folder.path)
     forecaster = Forecaster(model, dataset, config, folder.progress(), exposure, chances)
     forecaster.path = folder.path
     return forecaster
 
 
-def _given(folder: RunFolder, facts: Any) -> Dataset:
+def _place_facts(folder: RunFolder, facts: Any) -> Dataset:
     """Facts for a run without any, in the parts by time that its own had; those with new names are observed ones."""
     folder.config()
     if (folder.path / FACTS).exists():
@@ -61,9 +61,9 @@ def _given(folder: RunFolder, facts: Any) -> Dataset:
             f"none of the facts given for {folder.path} lies in its training part, from {since} until before {until}, "
             f"with names that it knows. Give the facts that it was trained on."
         )
-    own = (vocab.num_entities, vocab.num_relations, 0) if len(after) else None
+    counts = (vocab.num_entities, vocab.num_relations, 0) if len(after) else None
     first, last = (part if len(part) else None for part in (before, after))
-    return Dataset(train, valid, test, folder.name, before=first, after=last, own=own)
+    return Dataset(train, valid, test, folder.name, before=first, after=last, own=counts)
 
 
 def _begin(folder: RunFolder) -> dict[str, int]:

@@ -95,9 +95,9 @@ def measure(
     size, count = len(asking.exam), len(subjects)
     course = Course(progress, size * (len(models) * (1 + len(asking.horizons)) + 2 * count))
     ranked = [_rank(subject, asking, course) for subject in models]
-    measured, ahead = [one for one, _ in ranked], [curve for _, curve in ranked]
+    measured, ahead = [result for result, _ in ranked], [curve for _, curve in ranked]
     runs = [_run(*of, split, asking, course) for of in zip(subjects, measured, ahead, strict=False)]
-    beside = [Ranked(one.name, one.metrics, curve) for one, curve in ranked[count:]]
+    counted = [Ranked(result.name, result.metrics, curve) for result, curve in ranked[count:]]
     answered = [Answered(run.name, of.forecaster, run.metrics) for run, of in zip(runs, subjects, strict=True)]
     examples, reasons = find_examples(answered, course.part("questions", size * count))
     whole = compare(measured)
@@ -107,7 +107,7 @@ def measure(
         clock=first.facts.clock,
         total=asking.total,
         runs=runs,
-        beside=beside,
+        beside=counted,
         rows=whole.rows,
         tested=_tested(compare(measured[:count]) if count > 1 else whole),
         groups=strata(asking.exam) | {"newcomers": rank.inductive(first.seen).keep(asking.exam.queries)},
@@ -164,35 +164,35 @@ def _counters(subjects: Sequence[Subject]) -> list[Forecaster]:
 def _rank(subject: Subject, asking: Asking, course: Course) -> tuple[Measured, dict[float, rank.Summary]]:
     """A model on the questions, and on the same ones from further away."""
     name, size, forecaster = subject.entry.name, len(asking.exam), subject.forecaster
-    one = subject.entry.measure(forecaster, course.part(f"ranking: {name}", size), asking.part, asking.protocol)
-    assert torch.equal(one.metrics.answer.cpu(), asking.exam.queries.answer), "all models are asked the same"
+    measured = subject.entry.measure(forecaster, course.part(f"ranking: {name}", size), asking.part, asking.protocol)
+    assert torch.equal(measured.metrics.answer.cpu(), asking.exam.queries.answer), "all models are asked the same"
     curve = {}
     for dt in asking.horizons:
         advance = course.part(f"{dt:g} ahead: {name}", size)
         curve[dt] = forecaster.evaluate(asking.part, rank.horizon(dt, asking.protocol), progress=advance)[FILTER]
-    return replace(one, metrics=on_host(one.metrics)), curve
+    return replace(measured, metrics=on_host(measured.metrics)), curve
 
 
 def _run(
-    subject: Subject, one: Measured, curve: dict[float, rank.Summary], split: str, asking: Asking, course: Course
+    subject: Subject, measured: Measured, curve: dict[float, rank.Summary], split: str, asking: Asking, course: Course
 ) -> RunFindings:
     """What only a run has: what it is, its epochs, its chances."""
-    course.part(f"calibration: {one.name}", len(asking.exam))
+    course.part(f"calibration: {measured.name}", len(asking.exam))
     entry, forecaster = subject.entry, subject.forecaster
-    about, log = _told(entry.path, forecaster)
+    about, log = _describe_run(entry.path, forecaster)
     stored = about.pop("metrics", {}).get(split)
-    return RunFindings(one.name, one.metrics, curve, about, log, _calibration(forecaster, asking), stored)
+    return RunFindings(measured.name, measured.metrics, curve, about, log, _calibration(forecaster, asking), stored)
 
 
 def _calibration(forecaster: Forecaster, asking: Asking) -> dict[str, Calibration]:
     """As :meth:`Forecaster.calibration` for the part, of fewer pairs where there are many."""
     chances, timeline = forecaster.chances, asking.exam.timeline
-    asked = ask_recent(timeline, chances, asking.target, RECENT)
-    asked = asked.sample(asking.pairs, torch.Generator().manual_seed(0))
-    return calibrate(forecaster.model, chances, timeline.to(device_of(forecaster.model)), timeline, asked)
+    queries = ask_recent(timeline, chances, asking.target, RECENT)
+    queries = queries.sample(asking.pairs, torch.Generator().manual_seed(0))
+    return calibrate(forecaster.model, chances, timeline.to(device_of(forecaster.model)), timeline, queries)
 
 
-def _told(path: Path | None, forecaster: Forecaster) -> tuple[dict[str, Any], Sequence[dict[str, float]]]:
+def _describe_run(path: Path | None, forecaster: Forecaster) -> tuple[dict[str, Any], Sequence[dict[str, float]]]:
     """What a run is, without its place, and its epochs."""
     if path is None:
         return describe_parts(forecaster.config, forecaster.dataset), forecaster.progress.log

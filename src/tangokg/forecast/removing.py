@@ -34,7 +34,7 @@ def considered(known: Quadruples, a: int, b: int) -> list[Fact]:
     ends = (known.s == a) | (known.o == a), (known.s == b) | (known.o == b)
     between = ((known.s == a) & (known.o == b)) | ((known.s == b) & (known.o == a))
     rows = [np.flatnonzero(between)[-BETWEEN:], np.flatnonzero(ends[0])[-OWN:]]
-    last = [_last_with(known, end, own) for end, own in zip((a, b), ends, strict=True)]
+    last = [_last_with(known, end, mask) for end, mask in zip((a, b), ends, strict=True)]
     common = [x for x in last[0].keys() & last[1].keys() if x not in (a, b)]
     common.sort(key=lambda x: min(last[0][x], last[1][x]), reverse=True)
     rows.append(np.array([side[x] for x in common[:PATHS] for side in last], dtype=np.int64))
@@ -42,9 +42,9 @@ def considered(known: Quadruples, a: int, b: int) -> list[Fact]:
     return list(dict.fromkeys(zip(*columns, strict=True)))
 
 
-def _last_with(known: Quadruples, end: int, own: NDArray[np.bool_]) -> dict[int, int]:
-    """Entity -> the row of its last fact with ``end``; ``own`` are the facts of ``end``."""
-    rows = np.flatnonzero(own)
+def _last_with(known: Quadruples, end: int, mask: NDArray[np.bool_]) -> dict[int, int]:
+    """Entity -> the row of its last fact with ``end``; ``mask`` are the facts of ``end``."""
+    rows = np.flatnonzero(mask)
     other = np.where(known.s[rows] == end, known.o[rows], known.s[rows])
     return dict(zip(other.tolist(), rows.tolist(), strict=True))  # the later replaces the earlier
 
@@ -97,19 +97,19 @@ class AllEvents:
         key, t = (label is not None, starts, gap), windows.t.index_select(0, window)
         if key not in self.totals:
             self.totals[key] = total_events(self.edges, *key)
-        found = self.totals[key].statistics(entity, label, t, self.num_relations, dtype)
+        result = self.totals[key].statistics(entity, label, t, self.num_relations, dtype)
         ends = sorted({end for s, _, o, _ in removed for end in (s, o)})
         rows = torch.isin(entity, torch.tensor(ends, dtype=entity.dtype, device=entity.device)).nonzero()[:, 0]
         if not len(rows):
-            return found
+            return result
         left = total_events(self._left(removed, ends), *key)
         labels = None if label is None else label[rows]
-        return found.index_copy(0, rows, left.statistics(entity[rows], labels, t[rows], self.num_relations, dtype))
+        return result.index_copy(0, rows, left.statistics(entity[rows], labels, t[rows], self.num_relations, dtype))
 
     def _left(self, removed: list[Fact], ends: list[int]) -> tuple[NDArray[Any], ...]:
         """The edges of some entities but those of removed facts."""
-        own = np.isin(self.edges[0], ends)
-        s, t, back, r, o = (column[own] for column in self.edges)
+        mask = np.isin(self.edges[0], ends)
+        s, t, back, r, o = (column[mask] for column in self.edges)
         gone = np.zeros(len(s), dtype=bool)
         for a, relation, b, at in removed:
             this = (t == at) & (r == relation)
@@ -131,9 +131,9 @@ def within_sight(
 
     ``facts`` may be taken away, so that there is one snapshot more for each that would be empty without them.
     """
-    own = np.isin(known.s, subjects) | np.isin(known.o, subjects)
-    met = np.unique(np.concatenate([known.s[own], known.o[own]]))
-    keep = own | _last_of(known, met)
+    mask = np.isin(known.s, subjects) | np.isin(known.o, subjects)
+    met = np.unique(np.concatenate([known.s[mask], known.o[mask]]))
+    keep = mask | _last_of(known, met)
     if history:
         times = np.unique(known.t)
         keep |= known.t >= times[-min(len(times), history + 1 + _emptied(known, facts))]
@@ -147,8 +147,8 @@ def _emptied(known: Quadruples, facts: Sequence[Fact]) -> int:
     number = 0
     for t in {t for *_, t in facts}:
         rows = slice(*(int(np.searchsorted(known.t, t, side)) for side in ("left", "right")))
-        own = zip(known.s[rows].tolist(), known.r[rows].tolist(), known.o[rows].tolist(), strict=True)
-        number += {fact[:3] for fact in facts if fact[3] == t} >= set(own)
+        snapshot = zip(known.s[rows].tolist(), known.r[rows].tolist(), known.o[rows].tolist(), strict=True)
+        number += {fact[:3] for fact in facts if fact[3] == t} >= set(snapshot)
     return number
 
 
@@ -160,6 +160,6 @@ def _last_of(known: Quadruples, entities: NDArray[np.int64]) -> NDArray[np.bool_
     order = np.lexsort((row, entity))
     entity, row = entity[order], row[order]
     end = np.searchsorted(entity, entity, side="right")
-    among_last = np.zeros(len(known), dtype=bool)
-    among_last[row[end - np.arange(len(row)) <= LAST]] = True
-    return among_last
+    mask = np.zeros(len(known), dtype=bool)
+    mask[row[end - np.arange(len(row)) <= LAST]] = True
+    return mask

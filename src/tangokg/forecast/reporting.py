@@ -82,7 +82,7 @@ def _tails(paths: Sequence[Path | None]) -> list[str]:
     """The last parts of each path, as many as tell them apart; a number where there is no path, or the same twice."""
     parts = [() if path is None else path.resolve().parts[1:] for path in paths]
     for size in range(1, max(map(len, parts), default=0) + 1):
-        tails = ["/".join(own[-size:]) for own in parts]
+        tails = ["/".join(names[-size:]) for names in parts]
         if len(set(tails)) == len(tails) and all(tails):
             return tails
     return [str(number) for number in range(1, len(paths) + 1)]
@@ -94,8 +94,8 @@ def report_file(path: str | Path | None, run: Path | None, runs: int = 1, overwr
         raise ConfigError("write_report(): these forecasters have no run folder; give a path, such as 'report.html'.")
     if path is None:
         assert run is not None
-        beside = run.parent if run.name not in ("", "..") else run.resolve().parent
-        file = (run if runs == 1 else beside) / NAME
+        folder = run.parent if run.name not in ("", "..") else run.resolve().parent
+        file = (run if runs == 1 else folder) / NAME
     else:
         file = Path(path) / NAME if Path(path).is_dir() else Path(path)
     if file.suffix.casefold() not in SUFFIXES:

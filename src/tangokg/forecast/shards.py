@@ -76,21 +76,21 @@ def in_parts(queries: str, shard: str | None, out: str | None) -> bool:
     return True
 
 
-def divide_columns(observe: list[str], queries: str | None, given: dict[str, str]) -> dict[str, dict[str, str]]:
+def divide_columns(observe: list[str], queries: str | None, columns: dict[str, str]) -> dict[str, dict[str, str]]:
     """The columns named by the user for each file: of facts to add and of questions, each takes those that it has."""
     files = [*observe, *([queries] if queries else [])]
-    if not (given and observe and queries):
-        return dict.fromkeys(files, given)
+    if not (columns and observe and queries):
+        return dict.fromkeys(files, columns)
     headings = {}
     for path in files:
         first = question_files(path)[0] if path == queries and is_pattern(path) else path
-        with closing(open_table(first, given.values())) as opened:
+        with closing(open_table(first, columns.values())) as opened:
             headings[path] = opened.table.column_names
     known = {name for names in headings.values() for name in names}
-    for name in given.values():
+    for name in columns.values():
         if name not in known:
             raise UnknownName("column", name, known, "No file has it.")
-    return {path: {role: name for role, name in given.items() if name in headings[path]} for path in files}
+    return {path: {role: name for role, name in columns.items() if name in headings[path]} for path in files}
 
 
 def question_files(queries: str) -> list[Path]:
@@ -150,14 +150,14 @@ class QuestionFiles:
         Returns one question for each time that is asked for, for warnings.
         """
         reports: list[str] = []
-        wrong, asked = 0, 0
+        wrong, accepted = 0, 0
         times: dict[tuple[float, bool], Question] = {}
         for _, opened in self.batches(rows):
             questions, bad = sort_questions(opened, facts, at, by)
             reports += [f"{opened.locate(row)}: {why}" for row, why in islice(bad.items(), SHOWN - len(reports))]
-            wrong, asked = wrong + len(bad), asked + len(questions)
+            wrong, accepted = wrong + len(bad), accepted + len(questions)
             times |= {(question.t, question.span): question for question in questions.values()}
-        if wrong and not (skip_bad and asked):
+        if wrong and not (skip_bad and accepted):
             raise refusal(reports, wrong, len(rows), rows="questions")
         if wrong:
             omission(reports, wrong, len(rows), "questions")
@@ -176,9 +176,9 @@ class QuestionFiles:
         if not _is_parquet(path):
             opened = self._text(path)
             for start in range(rows.start, rows.stop, ROWS):
-                some = np.arange(start, min(start + ROWS, rows.stop))
-                kept = some if opened.rows is None else opened.rows[some]
-                yield start, replace(opened, table=opened.table.slice(start, len(some)), rows=kept)
+                chunk = np.arange(start, min(start + ROWS, rows.stop))
+                kept = chunk if opened.rows is None else opened.rows[chunk]
+                yield start, replace(opened, table=opened.table.slice(start, len(chunk)), rows=kept)
             return
         with _parquet(path) as file:
             start = 0
@@ -249,8 +249,8 @@ def forecast_files(
     with writing_answers(path) as add:
         add(answers_table([], [], bool(why)))
         for done, questions in files.questions(rows, known.index, at, by):
-            asked = list(questions.values())
-            forecasts = forecaster._explain(asked, answering.answer(asked, top), why)
+            batch = list(questions.values())
+            forecasts = forecaster._explain(batch, answering.answer(batch, top), why)
             add(answers_table(forecasts, list(questions), bool(why)))
             if progress is not None:
                 progress(done, len(rows))

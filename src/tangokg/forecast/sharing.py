@@ -79,6 +79,6 @@ def _measured(forecaster: Forecaster) -> dict[str, Any]:
 def _reliability(forecaster: Forecaster, metrics: dict[str, Any]) -> dict[str, Any]:
     """How far the chances can be trusted, by kind; nothing where there is no test part."""
     if forecaster.exposure.refit or not len(forecaster.dataset.test):
-        found: dict[str, Any] = metrics.get("reliability", {})
-        return found
-    return {kind: one.to_dict() for kind, one in forecaster.calibration().items()}
+        reliability: dict[str, Any] = metrics.get("reliability", {})
+        return reliability
+    return {kind: calibration.to_dict() for kind, calibration in forecaster.calibration().items()}

@@ -183,7 +183,7 @@ def _train(
         if training.config.train.refit and not refit:
             logger.warning(f"{training.config.model} counts all facts that it knows: there is nothing to refit.")
         if refit and len(training.dataset.test):
-            metrics["reliability"] = {kind: one.to_dict() for kind, one in best.calibration().items()}
+            metrics["reliability"] = {kind: calibration.to_dict() for kind, calibration in best.calibration().items()}
         if folder is not None:
             folder.save_metrics(metrics)
             save_chances(folder.path, best.chances)
@@ -270,9 +270,9 @@ def _open(out: str | Path, training: _Training, resume: bool, overwrite: bool) -
 def _differences(existing: RunConfig, config: RunConfig) -> str:
     """Which settings differ: ``dim: 32 there, 64 here``."""
     flat = []
-    for one in (existing, config):
-        tables = one.to_tables()
-        flat.append({"model": one.model, "seed": one.seed} | tables.get("settings", {}) | tables["train"])
+    for run in (existing, config):
+        tables = run.to_tables()
+        flat.append({"model": run.model, "seed": run.seed} | tables.get("settings", {}) | tables["train"])
     return ", ".join(
         f"{key}: {flat[0].get(key)} there, {flat[1].get(key)} here"
         for key in dict.fromkeys([*flat[0], *flat[1]])
@@ -283,9 +283,9 @@ def _differences(existing: RunConfig, config: RunConfig) -> str:
 def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKeywords]) -> Dataset:
     """Data in any form as three parts by time; the keywords say how a table or folder is read."""
     if isinstance(data, Dataset | Quadruples):
-        given = [*TableOptions(**reading).given(), *(["overlap"] if overlap is not None else [])]
-        if given:
-            raise DataError(f"these facts are read already: give {', '.join(given)} to read_events.")
+        options = [*TableOptions(**reading).given(), *(["overlap"] if overlap is not None else [])]
+        if options:
+            raise DataError(f"these facts are read already: give {', '.join(options)} to read_events.")
         return data if isinstance(data, Dataset) else split(data)
     if isinstance(data, str | Path):
         return find(data, overlap=overlap, **reading)

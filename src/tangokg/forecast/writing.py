@@ -60,9 +60,9 @@ def write_answers(answers: pa.Table, place: str | Path) -> str:
 def writing_answers(path: Path) -> Iterator[Callable[[pa.Table], None]]:
     """A file that tables of answers are added to; it appears at the end, whole, and not at all after an error."""
     check_answers_place(path)
-    beside = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
+    partial = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
     try:
-        with beside.open("wb") as file, ExitStack() as stack:
+        with partial.open("wb") as file, ExitStack() as stack:
             writer: Any = None
 
             def add(answers: pa.Table) -> None:
@@ -75,11 +75,11 @@ def writing_answers(path: Path) -> Iterator[Callable[[pa.Table], None]]:
             stack.close()
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(partial, path)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror or error}).") from None
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def _writer(path: Path, file: Any, schema: pa.Schema) -> Any:

@@ -109,19 +109,19 @@ def _questions(batch: pa.RecordBatch, place: str, vocab: Vocabulary, clock: Cloc
     """(s, r, t) of each row; r + R asks for the subject."""
     ids = {side: _column(batch, side, place, "entity", vocab) for side in SIDES}
     relation = _column(batch, "relation", place, "relation", vocab)
-    given = {side: column >= 0 for side, column in ids.items()}
-    if (both := given["subject"] == given["object"]).any() or (relation < 0).any():
+    present = {side: column >= 0 for side, column in ids.items()}
+    if (both := present["subject"] == present["object"]).any() or (relation < 0).any():
         row = int(np.flatnonzero(both | (relation < 0))[0])
         raise DataError(
             f"{place}: row {batch[row : row + 1].to_pylist()[0] | {'candidates': '...'}} is no question; expected a "
             f"relation, and either a subject or an object."
         )
-    s = np.where(given["subject"], ids["subject"], ids["object"])
+    s = np.where(present["subject"], ids["subject"], ids["object"])
     times = batch["time"].dictionary_encode()
     steps = np.array([clock.parse(value) for value in times.dictionary.to_pylist()], np.float64)
     if times.null_count:
         raise DataError(f"{place}: a question has no time; expected one in each row.")
-    return s, relation + vocab.num_relations * given["object"], steps[np.asarray(times.indices)]
+    return s, relation + vocab.num_relations * present["object"], steps[np.asarray(times.indices)]
 
 
 def _column(batch: pa.RecordBatch, name: str, place: str, kind: str, vocab: Vocabulary) -> Ids:

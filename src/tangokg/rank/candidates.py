@@ -36,9 +36,9 @@ class CandidateLists:
         known = (queries.s < self.num_entities) & (queries.r < self.num_labels)
         keys = self.key.to(device)
         place = torch.searchsorted(keys, key).clamp(max=max(0, len(keys) - 1))
-        found = known & (keys.index_select(0, place) == key) if len(keys) else torch.zeros_like(known)
-        if missing := int((~found).sum()):
-            row = int((~found).nonzero()[0])
+        has_list = known & (keys.index_select(0, place) == key) if len(keys) else torch.zeros_like(known)
+        if missing := int((~has_list).sum()):
+            row = int((~has_list).nonzero()[0])
             s, r, when = int(queries.s[row]), int(queries.r[row]), float(t[row])
             raise DataError(
                 f"candidates: {missing:,} of {len(queries):,} queries have no list, the first being (s={s}, r={r}, ?) "

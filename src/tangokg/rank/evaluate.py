@@ -61,23 +61,23 @@ class Exam:
 
     def part(self, start: int, stop: int, windows: slice) -> Queries:
         """The queries ``start .. stop``, their windows counted from the first of ``windows``."""
-        some = self.queries.select(slice(start, stop))
-        some = replace(some, window=some.window - windows.start)
+        queries = self.queries.select(slice(start, stop))
+        queries = replace(queries, window=queries.window - windows.start)
         sizes = np.diff(self.border[windows.start : windows.stop + 1].clip(start, stop))
-        vars(some)["sizes"] = sizes.tolist()  # known here: a model need not ask the device
-        return some
+        vars(queries)["sizes"] = sizes.tolist()  # known here: a model need not ask the device
+        return queries
 
     def count(self, scores: Tensor | SparseScores, start: int, stop: int, shard: Shard = WHOLE) -> Rivals:
         """How the candidates of the queries ``start .. stop`` stand to their answers."""
         answer = self.queries.answer[start:stop]
-        pairs = {name: some.pairs(start, stop) for name, some in self.left_out.items()}
+        pairs = {name: excluded.pairs(start, stop) for name, excluded in self.left_out.items()}
         if not shard.whole:
             assert self.candidates is None, "training validates among all entities"
             assert isinstance(scores, Tensor)
             return count_divided_rivals(scores, answer, pairs, shard)
         if self.candidates is not None:
-            among = self.candidates.pairs(start, stop)
-            return count_listed_rivals(scores, answer, pairs, among)
+            listed = self.candidates.pairs(start, stop)
+            return count_listed_rivals(scores, answer, pairs, listed)
         if isinstance(scores, SparseScores):
             return count_sparse_rivals(scores, answer, pairs)
         return count_rivals(scores, answer, pairs)
@@ -178,9 +178,9 @@ def examine(
                 counted.append(exam.count(scores, start, stop, model.shard))
                 if progress is not None:
                     progress(stop, len(exam))
-    here = slice(int(exam.border[among.start]), int(exam.border[among.stop]))
-    asked, ranks = exam.queries.select(here), exam.report(ranks_of(counted), exam.itself(here.start, here.stop))
-    return Metrics(ranks, asked.s, asked.r, asked.answer, exam.t[here], exam.timeline.num_relations)
+    span = slice(int(exam.border[among.start]), int(exam.border[among.stop]))
+    queries, ranks = exam.queries.select(span), exam.report(ranks_of(counted), exam.itself(span.start, span.stop))
+    return Metrics(ranks, queries.s, queries.r, queries.answer, exam.t[span], exam.timeline.num_relations)
 
 
 def fitting_cells(device: torch.device) -> int:

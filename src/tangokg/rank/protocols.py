@@ -113,13 +113,13 @@ def named(name: str) -> Protocol:
     return PROTOCOLS[name]()
 
 
-def restricted(own: Queries, base: Protocol = SINGLE_STEP) -> Protocol:
-    """Those queries of ``base`` that are among the distinct ``own``, a subset of what can be asked."""
+def restricted(subset: Queries, base: Protocol = SINGLE_STEP) -> Protocol:
+    """Those queries of ``base`` that are among the distinct ``subset``, a subset of what can be asked."""
 
     def keep(queries: Queries) -> Tensor:
-        if len(queries) == len(own):
+        if len(queries) == len(subset):
             return base.keep(queries)
-        rows = torch.cat([torch.stack([q.window, q.s, q.r, q.answer], dim=1) for q in (queries, own)])
+        rows = torch.cat([torch.stack([q.window, q.s, q.r, q.answer], dim=1) for q in (queries, subset)])
         _, of, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
         both: Tensor = count.index_select(0, of[: len(queries)]) == 2
         return base.keep(queries) & both

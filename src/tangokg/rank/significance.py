@@ -34,8 +34,8 @@ def resampled_means(values: Tensor, generator: torch.Generator, resamples: int =
     """
     count = values.shape[1]
     means = []
-    for some in _chunks(resamples, count):
-        drawn = torch.randint(count, (some, count), generator=generator)  # (some, B)
+    for chunk in _chunks(resamples, count):
+        drawn = torch.randint(count, (chunk, count), generator=generator)  # (chunk, B)
         means.append(torch.stack([row.take(drawn).mean(1) for row in values]))  # (M, some)
     least, most = values.min(1, keepdim=True).values, values.max(1, keepdim=True).values
     return torch.cat(means, dim=1).clamp(least, most)  # a mean of equal values is that value, without rounding
@@ -59,8 +59,8 @@ def sign_flip_test(difference: Tensor, generator: torch.Generator, flips: int = 
     d = difference[difference != 0]  # the others add nothing to any sum
     observed = d.sum().abs() * (1 - ROUNDING)
     extreme = 0
-    for some in _chunks(flips, len(d)):
-        plus = torch.randint(2, (some, len(d)), generator=generator, dtype=d.dtype)  # 1 for +, 0 for -
+    for chunk in _chunks(flips, len(d)):
+        plus = torch.randint(2, (chunk, len(d)), generator=generator, dtype=d.dtype)  # 1 for +, 0 for -
         extreme += int(((2 * (plus @ d) - d.sum()).abs() >= observed).sum())
     return (1 + extreme) / (1 + flips)
 

@@ -26,6 +26,6 @@ def happened(occurrences: Occurrences, group: Tensor, o: Tensor, known: Tensor) 
     n, last = occurrences.num_entities, len(occurrences.pair) - 1
     wanted = group * n + o
     fact = torch.searchsorted(occurrences.pair * n + occurrences.o, wanted).clamp(max=last)
-    there = (occurrences.pair * n + occurrences.o).index_select(0, fact) == wanted
+    match = (occurrences.pair * n + occurrences.o).index_select(0, fact) == wanted
     first = occurrences.j.index_select(0, occurrences.first.index_select(0, fact))
-    return there & (first < known)
+    return match & (first < known)

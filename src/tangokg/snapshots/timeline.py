@@ -114,8 +114,8 @@ class Timeline:
         """``build(timeline, *options)``, computed once and kept with the timeline: the one cache."""
         key = (build, *options)
         if build in self._given:
-            given: Derived = self._given[build]
-            return given
+            value: Derived = self._given[build]
+            return value
         if key not in self._derived:
             with torch.inference_mode(False), torch.no_grad():  # usable in training, even if evaluation came first
                 self._derived[key] = build(self, *options)

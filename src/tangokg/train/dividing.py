@@ -77,9 +77,9 @@ def clip_divided(model: Model, largest: float) -> None:
     grads = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
     squares = {name: grad.square().sum() for name, grad in grads.items()}
     zero = next(iter(squares.values())).new_zeros(())
-    own = sum((square for name, square in squares.items() if name in model.divided), zero)
+    divided = sum((square for name, square in squares.items() if name in model.divided), zero)
     alike = sum((square for name, square in squares.items() if name not in model.divided), zero)
-    norm = (alike + model.shard.total(own)).sqrt()
+    norm = (alike + model.shard.total(divided)).sqrt()
     scale = (largest / (norm + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_ has it
     with torch.no_grad():
         for grad in grads.values():

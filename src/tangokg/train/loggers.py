@@ -48,15 +48,15 @@ def _csv(run: Path, version: str) -> Tracker:
     from lightning.fabric.loggers.csv_logs import CSVLogger
 
     (run / FOLDER / "csv" / "metrics.csv").unlink(missing_ok=True)
-    made = CSVLogger(run, FOLDER, "csv")
-    return Tracker("csv", made, made.finalize)
+    lightning = CSVLogger(run, FOLDER, "csv")
+    return Tracker("csv", lightning, lightning.finalize)
 
 
 def _tensorboard(run: Path, version: str) -> Tracker:
     from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
-    made = TensorBoardLogger(run, FOLDER, "tensorboard")
-    return Tracker("tensorboard", made, made.finalize)
+    lightning = TensorBoardLogger(run, FOLDER, "tensorboard")
+    return Tracker("tensorboard", lightning, lightning.finalize)
 
 
 def _mlflow(run: Path, version: str) -> Tracker:
@@ -65,10 +65,10 @@ def _mlflow(run: Path, version: str) -> Tracker:
     from lightning.pytorch.loggers import MLFlowLogger
 
     experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-    made = MLFlowLogger(experiment, run.name, mlflow.get_tracking_uri(), run_id=version or None)
+    lightning = MLFlowLogger(experiment, run.name, mlflow.get_tracking_uri(), run_id=version or None)
     if version:
-        made.experiment.update_run(version, status="RUNNING")
-    return Tracker("mlflow", made, lambda status: made.finalize("KILLED" if status == ABORTED else status))
+        lightning.experiment.update_run(version, status="RUNNING")
+    return Tracker("mlflow", lightning, lambda status: lightning.finalize("KILLED" if status == ABORTED else status))
 
 
 def _wandb(run: Path, version: str) -> Tracker:
@@ -79,16 +79,16 @@ def _wandb(run: Path, version: str) -> Tracker:
     ours = wandb.run is None  # else the one that is open is used, and left open
     options = wandb.Settings(console="off", disable_git=True, save_code=False, x_disable_meta=True)
     project, place = os.environ.get("WANDB_PROJECT", PROJECT), os.environ.get("WANDB_DIR", ".")
-    made: Any = WandbLogger(
+    lightning: Any = WandbLogger(
         name=run.name, project=project, id=version or uuid.uuid4().hex[:8], save_dir=place, settings=options
     )
 
     def close(status: str) -> None:
-        made.finalize(status)
+        lightning.finalize(status)
         if ours:
-            made.experiment.finish(exit_code=int(status == FAILED))
+            lightning.experiment.finish(exit_code=int(status == FAILED))
 
-    return Tracker("wandb", made, close)
+    return Tracker("wandb", lightning, close)
 
 
 LOGGERS: dict[str, Callable[[Path, str], Tracker]] = {
@@ -103,21 +103,21 @@ LOCAL = ("csv", "tensorboard")  # write into the run folder
 
 def choose_loggers(loggers: str | Sequence[Any] | None, kept: bool = True) -> list[Any]:
     """The names and objects given, checked before anything is read; ``kept`` says whether there is a run folder."""
-    given = loggers.split(",") if isinstance(loggers, str) else loggers or ()
-    chosen = list(dict.fromkeys(one.strip() if isinstance(one, str) else one for one in given))
-    for one in chosen:
-        if not isinstance(one, str):
-            if not (callable(getattr(one, "log_metrics", None)) and callable(getattr(one, "log_hyperparams", None))):
+    listed = loggers.split(",") if isinstance(loggers, str) else loggers or ()
+    chosen = list(dict.fromkeys(item.strip() if isinstance(item, str) else item for item in listed))
+    for item in chosen:
+        if not isinstance(item, str):
+            if not (callable(getattr(item, "log_metrics", None)) and callable(getattr(item, "log_hyperparams", None))):
                 known = ", ".join(LOGGERS)
-                raise ConfigError(f"loggers: {one!r:.60} is neither one of {known} nor a Lightning logger.")
-        elif one not in LOGGERS:
-            raise ConfigError(f"unknown tracker {one!r}.{offer(nearest(one, LOGGERS))} Known: {', '.join(LOGGERS)}.")
-        elif one not in CORE and find_spec(one) is None:
+                raise ConfigError(f"loggers: {item!r:.60} is neither one of {known} nor a Lightning logger.")
+        elif item not in LOGGERS:
+            raise ConfigError(f"unknown tracker {item!r}.{offer(nearest(item, LOGGERS))} Known: {', '.join(LOGGERS)}.")
+        elif item not in CORE and find_spec(item) is None:
             raise ConfigError(
-                f"the tracker {one!r} needs the extra {one!r} ({one} is missing): pip install 'tangokg[{one}]'."
+                f"the tracker {item!r} needs the extra {item!r} ({item} is missing): pip install 'tangokg[{item}]'."
             )
-        elif one in LOCAL and not kept:
-            raise ConfigError(f"the tracker {one!r} writes into the run folder: give out=, or a Lightning logger.")
+        elif item in LOCAL and not kept:
+            raise ConfigError(f"the tracker {item!r} writes into the run folder: give out=, or a Lightning logger.")
     return chosen
 
 
@@ -170,7 +170,7 @@ class Tracking:
 
     def _remember(self) -> None:
         """Keep what a resumed run has to know; no address of a server, which may hold a password."""
-        notes = {one.name: _note(one) for one in self.trackers if one.name in LOGGERS}
+        notes = {tracker.name: _note(tracker) for tracker in self.trackers if tracker.name in LOGGERS}
         if self.file is not None and notes:
             with suppress(RunError):  # a full disk: the checkpoint will say so
                 write_atomically(self.file, json.dumps(_notes(self.file) | notes).encode())
@@ -188,8 +188,10 @@ def tracking(
     notes = {} if file is None else _notes(file)
     tracked, status = Tracking(shown, (), file), FAILED
     try:
-        for one in chosen:
-            tracked.trackers.append(_start(one, run or Path(name), notes.get(one, {}) if isinstance(one, str) else {}))
+        for item in chosen:
+            tracked.trackers.append(
+                _start(item, run or Path(name), notes.get(item, {}) if isinstance(item, str) else {})
+            )
         tracked.begin(_settings(dataset, config))
         yield tracked
         status = SUCCESS

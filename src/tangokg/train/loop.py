@@ -57,7 +57,7 @@ def fit(
     fabric = make_fabric(config.train)
     with product_precision(config.train):
         material = Material.of(dataset, fabric.device, config.train.horizons)
-        learns, model = can_learn(config, material, group.size), first_model(config, material.own, start)
+        learns, model = can_learn(config, material, group.size), first_model(config, material.source, start)
         if not learns:
             return choose(model.to(fabric.device), material.exam)
         session = Session(config, material, model, fabric, checkpoint, reporter, log, like, group)
@@ -131,7 +131,7 @@ class Session:
         try:
             tensors = cut(self.plain, tensors)
             self.order, self.best, self.progress = unpack(tensors, note, self.plain, self.optimizer, self.generators)
-            check_place(self.progress, self.order, self._asked_of())
+            check_place(self.progress, self.order, self._targets())
         except RunError as error:
             raise RunError(f"{self.checkpoint}: {error}") from None
 
@@ -158,7 +158,7 @@ class Session:
         p.ended = self.done()
         while not p.ended:
             if not p.position:
-                self.order = self._asked_of()[torch.randperm(len(self._asked_of()), generator=self.generators["order"])]
+                self.order = self._targets()[torch.randperm(len(self._targets()), generator=self.generators["order"])]
             p.ended = self.epoch(stop)
             if not p.ended:
                 self._close_epoch()
@@ -171,7 +171,7 @@ class Session:
             self.plain.settle(self.material.train)
             self._keep_weights()
 
-    def _asked_of(self) -> Tensor:
+    def _targets(self) -> Tensor:
         """What an epoch goes through: target snapshots, or edges."""
         return self.material.edges if self.settings.batch_queries else self.material.targets
 
@@ -205,10 +205,10 @@ class Session:
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
         left = self.order[self.progress.position :]
-        for some in left.split(self.settings.batch_queries or self.settings.batch_windows) if len(left) else ():
-            self._step(some, totals)
+        for targets in left.split(self.settings.batch_queries or self.settings.batch_windows) if len(left) else ():
+            self._step(targets, totals)
             give_memory_back(device)
-            self.progress.position += len(some)
+            self.progress.position += len(targets)
             if self.reporter is not None and self.group.first and time.monotonic() - self.reported > REPORT_SECONDS:
                 self._read(totals)
                 self.reporter.step(self.progress, self.settings, len(self.order))
@@ -224,11 +224,11 @@ class Session:
         self._read(totals)
         return ""
 
-    def _step(self, some: Tensor, totals: Tensor) -> None:
+    def _step(self, targets: Tensor, totals: Tensor) -> None:
         """One step over some target snapshots, or over some edges of all of them; each process takes its share."""
-        train, group, rows = self.material.train, self.group, len(some)
+        train, group, rows = self.material.train, self.group, len(targets)
         share = group.share(rows)
-        windows, queries, count = self.material.draw(some, share, self.settings, self.generators["order"])
+        windows, queries, count = self.material.draw(targets, share, self.settings, self.generators["order"])
         if group.rank and group.divides_windows:  # the others draw anew at each step: only the first's state is kept
             place = (self.seed, group.rank, self.progress.epoch, self.progress.position)
             self.generators["masks"].manual_seed(hash(place) % 2**63)
@@ -296,8 +296,8 @@ class Session:
     def _expect_check(self) -> None:
         """Before the first validation, estimate its time: half of what training takes for as many questions."""
         if self.material.exam is not None and not self.progress.epoch:
-            asked = self.progress.position / len(self.order) * self.questions
-            self.progress.check_seconds = 0.5 * self.progress.seconds * len(self.material.exam) / asked
+            trained = self.progress.position / len(self.order) * self.questions
+            self.progress.check_seconds = 0.5 * self.progress.seconds * len(self.material.exam) / trained
 
     def finish(self) -> Model:
         """The model with its best weights, without what only training needs."""

@@ -46,9 +46,9 @@ class Group:
         """The rows of ``count`` that this process takes; all of them where there are fewer rows than processes."""
         return slice(self.rank, None, self.size) if self.size <= count and not self.divides_entities else slice(None)
 
-    def weight(self, count: int, own: int, total: int) -> float:
-        """What the mean over ``own`` queries counts in that over ``total``, with rows shared as by :meth:`share`."""
-        return own / max(1, total) if self.size <= count else 1 / self.size
+    def weight(self, count: int, part: int, total: int) -> float:
+        """What the mean over ``part`` queries counts in that over ``total``, with rows shared as by :meth:`share`."""
+        return part / max(1, total) if self.size <= count else 1 / self.size
 
     def add_gradients(self, parameters: list[nn.Parameter], loss: Tensor) -> Tensor:
         """Sum the gradients over all processes in place, in one message with the loss, whose sum is returned.
@@ -109,8 +109,8 @@ def to_start(devices: int | None, nodes: int | None, rendezvous: str | None) -> 
     if size > 1:
         each = devices or size // (nodes or 1)
         if each * (nodes or size // each) != size:
-            asked = f"--devices {devices or 1} and --nodes {nodes or 1}"
-            raise ConfigError(f"{asked}: torchrun or Slurm started {size} processes. Leave the options out.")
+            options = f"--devices {devices or 1} and --nodes {nodes or 1}"
+            raise ConfigError(f"{options}: torchrun or Slurm started {size} processes. Leave the options out.")
         return False
     if rendezvous is not None and (nodes or 1) == 1:
         raise ConfigError("--rendezvous is where several machines find one another: give --nodes N with it.")

@@ -96,7 +96,7 @@ class RunFolder:
         self, dataset: Dataset, config: RunConfig, origin: Path | None = None, exposure: Exposure | None = None
     ) -> None:
         """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
-        beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
+        partial = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
         data: dict[str, Any] = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
         data["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
         data["own"] = dataset.own
@@ -104,18 +104,18 @@ class RunFolder:
             data |= {"seen": exposure.seen, "until": exposure.until}
         tables = config.to_tables() | {"clock": dataset.clock.to_dict(), "data": data}
         try:
-            beside.checkpoint.parent.mkdir(parents=True)
-            dataset.vocab.save(beside.path / "vocab")
-            write_atomically(beside.path / "history.parquet", facts_file(dataset))
-            write_atomically(beside.path / "config.toml", to_toml(tables).encode())
+            partial.checkpoint.parent.mkdir(parents=True)
+            dataset.vocab.save(partial.path / "vocab")
+            write_atomically(partial.path / "history.parquet", facts_file(dataset))
+            write_atomically(partial.path / "config.toml", to_toml(tables).encode())
             if self.path.is_dir():
                 self.path.rmdir()  # an empty one: see claim()
-            os.replace(beside.path, self.path)
+            os.replace(partial.path, self.path)
         except OSError as error:
             reason = error.strerror or error
             raise RunError(f"{self.path}: cannot be made: {reason}. Free some space or choose another --out.") from None
         finally:
-            shutil.rmtree(beside.path, ignore_errors=True)
+            shutil.rmtree(partial.path, ignore_errors=True)
 
     def save_model(self, model: Model, progress: Progress, exposure: Exposure | None = None) -> None:
         """The trained weights and the log of the epochs; from now on the run is usable, and finished if it ended."""
@@ -167,10 +167,10 @@ class RunFolder:
     def metrics(self) -> dict[str, Any]:
         """What ``metrics.json`` holds; nothing where it is missing or cannot be read."""
         try:
-            found = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
+            metrics = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return metrics if isinstance(metrics, dict) else {}
 
     def config(self) -> RunConfig:
         """The resolved config of the run."""
@@ -201,14 +201,14 @@ class RunFolder:
     def dataset(self) -> Dataset:
         """The facts that the run knows, in the parts they had at training."""
         clock, vocab, data = self.clock, Vocabulary.load(self.path / "vocab"), self._tables().get("data", {})
-        found = read_facts(self.path / "history.parquet", vocab, clock, self.name)
+        facts = read_facts(self.path / "history.parquet", vocab, clock, self.name)
         lines = data.get("files", [])
         if not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
             raise RunError(f"{self.path / 'config.toml'}: [data] files is {lines!r:.60}, expected sums with names.")
         sums = (line.partition(" ") for line in lines)
-        return replace(found, files={name: sum_ for sum_, _, name in sums}, own=self._own(data.get("own"), vocab))
+        return replace(facts, files={name: sum_ for sum_, _, name in sums}, own=self._counts(data.get("own"), vocab))
 
-    def _own(self, counts: Any, vocab: Vocabulary) -> tuple[int, int, int] | None:
+    def _counts(self, counts: Any, vocab: Vocabulary) -> tuple[int, int, int] | None:
         """How many names and later facts the run was made with, where that is recorded."""
         if counts is None:
             return None
@@ -218,9 +218,9 @@ class RunFolder:
             raise RunError(f"{self.path / 'config.toml'}: [data] own is {counts!r:.60}, expected counts of its names.")
         return counts[0], counts[1], counts[2]
 
-    def load(self, given: Dataset | None = None) -> tuple[Model, Dataset, RunConfig]:
-        """The trained model with its data (or those ``given``) and config; damaged files are errors that name them."""
-        config, dataset = self.config(), self.dataset() if given is None else given
+    def load(self, facts: Dataset | None = None) -> tuple[Model, Dataset, RunConfig]:
+        """The trained model with its data (or those ``facts``) and config; damaged files are errors that name them."""
+        config, dataset = self.config(), self.dataset() if facts is None else facts
         if not self.usable:
             raise RunError(
                 f"{self.path}: the run is not finished (no weights.safetensors). "

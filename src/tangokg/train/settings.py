@@ -122,8 +122,8 @@ class RunConfig:
     def to_tables(self) -> dict[str, Any]:
         """Plain values for TOML and JSON; empty tables are left out."""
         values = {key: value for key, value in asdict(self.settings).items() if value != {}}
-        own = {"settings": values} if values else {}
-        return {"schema": SCHEMA, "model": self.model, "seed": self.seed, **own, "train": asdict(self.train)}
+        settings = {"settings": values} if values else {}
+        return {"schema": SCHEMA, "model": self.model, "seed": self.seed, **settings, "train": asdict(self.train)}
 
 
 def make_config(
@@ -150,8 +150,8 @@ def make_config(
     of_model = tables.get("settings", {}) if tables.get("model", name) == name else {}  # another model's say nothing
     settings = update(MODELS[name].settings, of_model, f"{where} [settings]")
     usual = update(TrainSettings(), MODELS[name].train, f"the model {name}")
-    given = tables.get("train", {})
-    train = update(usual, {"budget": NO_LIMIT, **given} if "epochs" in given else given, f"{where} [train]")
+    table = tables.get("train", {})
+    train = update(usual, {"budget": NO_LIMIT, **table} if "epochs" in table else table, f"{where} [train]")
     config = RunConfig(name, settings, train, seed if seed is not None else tables.get("seed", 0))
     return change(config, map(parse_assignment, assignments), "--set")
 

@@ -12,7 +12,7 @@ def validate(model: Model, exam: Exam, group: Group) -> dict[str, float]:
     count, rank, size = len(exam.windows), group.rank, group.size
     if count < size or not group.divides_windows:
         return examine(model, exam)["time-aware"].to_dict()
-    among = slice(count * rank // size, count * (rank + 1) // size)
-    metrics = examine(model, exam, among=among)
+    windows = slice(count * rank // size, count * (rank + 1) // size)
+    metrics = examine(model, exam, among=windows)
     figures = metrics["time-aware"].to_dict()
     return {name: group.mean(value, metrics.queries) for name, value in figures.items()}

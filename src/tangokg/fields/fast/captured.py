@@ -70,12 +70,12 @@ class Captured:
         self.relations = like.detach().clone().requires_grad_()
         self.masks = like.new_ones(masks * sum(graph.num_objects for graph in block.intervals), like.shape[1])
         # Leaves of their own over the same memory: whoever still holds an earlier loss ties the parameters to a stream.
-        own = tuple(tensor.detach().requires_grad_() for tensor in of.parameters)
-        self.inputs = (self.z, self.relations, *own)
+        leaves = tuple(tensor.detach().requires_grad_() for tensor in of.parameters)
+        self.inputs = (self.z, self.relations, *leaves)
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside), torch.enable_grad():
-            out, _ = of.move(self.z, block, self.relations, self.masks, own)
+            out, _ = of.move(self.z, block, self.relations, self.masks, leaves)
             torch.autograd.grad(out, self.inputs, torch.zeros_like(out), allow_unused=True)
         torch.cuda.current_stream().wait_stream(aside)
         del out, block
@@ -83,7 +83,7 @@ class Captured:
         with _capture(self.build_graph, of.pool):
             self.block = assemble(of.timeline, plan, self.numbers, self.t, of.history)
         with _capture(self.move_graph, of.pool), torch.enable_grad():
-            self.out, self.factor = of.move(self.z, self.block, self.relations, self.masks, own)
+            self.out, self.factor = of.move(self.z, self.block, self.relations, self.masks, leaves)
         self.of_out = torch.zeros_like(self.out)
         with _capture(self.back_graph, of.pool):
             self.of_inputs = torch.autograd.grad(self.out, self.inputs, self.of_out, allow_unused=True)

@@ -93,7 +93,7 @@ class FastField(TangoField, ABC):
         """Room for the gradient of the evaluations on a tape."""
         small = (*self.weights, self.w_trans, self.deltas)  # odd sizes last, so that the others stay aligned
         room = tape.z.new_zeros(sum(x.numel() for x in small)).split([x.numel() for x in small])
-        *of_weights, of_w_trans, of_deltas = (own.view(x.shape) for own, x in zip(room, small, strict=True))
+        *of_weights, of_w_trans, of_deltas = (buffer.view(x.shape) for buffer, x in zip(room, small, strict=True))
         updates, *sums = (torch.empty_like(x if self.at_once else x[:1]) for x in (tape.updates, *tape.sums))
         return Back(updates, tuple(sums), tuple(of_weights), of_deltas, of_w_trans, torch.zeros_like(self.relations))
 
