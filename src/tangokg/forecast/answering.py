@@ -30,7 +30,7 @@ MOST_PAIRS = 4096  # whose objects are looked at for events: those with the larg
 
 @dataclass(frozen=True, eq=False)
 class AskedAt:
-    """What is known and when it is asked for, of several facts."""
+    """What is known of several facts, and the steps that they are asked for."""
 
     known: Tensor  # (M,) snapshots
     step: Tensor  # (M,) the first step that is not known to the model
@@ -40,7 +40,7 @@ class AskedAt:
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """A model with the facts it knows and the chances that were fitted for it."""
+    """A model, the facts it knows, and the chances fitted for it."""
 
     model: Model
     known: Known
@@ -51,7 +51,7 @@ class Answering:
         return 2 * self.known.num_relations
 
     def answer(self, questions: list[Question], top: int) -> list[Forecast]:
-        """Questions for a name in batches by time; whole events and single facts one by one."""
+        """Answer questions for a name in batches by time, whole events and single facts one by one."""
         if top < 1:
             raise DataError(f"top must be at least 1, found {top}.")
         forecasts: dict[int, Forecast] = {}
@@ -118,7 +118,7 @@ class Answering:
         return AskedAt(known[rows], times[rows, 0], times[rows, 1], questions[0].span)
 
     def _shares(self, encoded: Any, questions: list[Question], window: Any) -> list[Tensor]:
-        """What the model gives to all candidates for what each question asks."""
+        """The model's shares of all candidates, for each question."""
         count = self.known.num_relations
         shares: list[Tensor] = [torch.empty(0)] * len(questions)
         queries = [
@@ -193,7 +193,7 @@ class Answering:
     # Two or three names are asked for
 
     def _events(self, question: Question, top: int) -> Forecast:
-        """The likeliest facts of the pairs that were active lately; a name given alone may stand in either role."""
+        """The likeliest facts of the recently active pairs; a single name may be subject or object."""
         labels, pair = self.labels, self._active_pairs(question)
         when = self._when([question], torch.tensor([len(pair)]))
         best = best_shares(self.model, self.known, pair, when.known, when.step, CANDIDATES)
@@ -214,7 +214,7 @@ class Answering:
         return self._describe(question, [s, r, o, share, chance, *self._seen(s, r, o, step)])
 
     def _active_pairs(self, question: Question) -> Tensor:
-        """The pairs s * 2R + r that were active lately and may have a fact of the question; not too many."""
+        """The recently active pairs s * 2R + r that match the question, up to a limit."""
         index, recent = self.known.index, RECENT * self.chances.hazard.gap
         first, known = np.searchsorted(index.t, [question.step - recent, question.step])
         timeline = index.window(np.arange(first, known))
@@ -236,7 +236,7 @@ class Answering:
         return pair
 
     def _seen(self, s: Tensor, r: Tensor, o: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-        """At how many times before its step each fact (M,) stood, and the last moment of it."""
+        """How many times each fact (M,) occurred before its step, and its last moment."""
         count, moment = torch.zeros_like(s), torch.zeros_like(step)
         for t in torch.unique(step).tolist():
             rows = (step == t).nonzero()[:, 0]

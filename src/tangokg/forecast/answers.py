@@ -1,4 +1,4 @@
-"""What comes back: names with chances, and the earlier facts that speak for them."""
+"""Answers: names with chances, and the earlier facts that support them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Forecast:
 
     @property
     def title(self) -> str:
-        """The question; of yes and no its answer, as a sentence."""
+        """The question as a sentence; for yes or no, its answer."""
         if self.asked == "fact":
             when = f"at least once by {self.at}" if self.by else f"at {self.at}"
             chance = self.answers[0].chance
@@ -108,7 +108,7 @@ class Forecast:
         return make_table(title, columns, rows, left=7)
 
     def _rows(self) -> list[dict[str, Any]]:
-        """A row for each answer, with the chance that there is any where it is known; reasons are another table."""
+        """A row for each answer, with the chance of any answer if known; reasons go into another table."""
         happens = {} if self.happens is None else {"happens": self.happens}
         plain = (answer.to_dict() for answer in self.answers)
         return [{key: value for key, value in row.items() if key != "reasons"} | happens for row in plain]

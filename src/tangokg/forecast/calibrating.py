@@ -65,7 +65,7 @@ def ask_recent(
 def calibrate(
     model: Model, chances: Chances, on_device: Timeline, timeline: Timeline, queries: HazardQueries
 ) -> Calibrations:
-    """By name, see :data:`KINDS`; beside each the base rate: how often it was so in what is known."""
+    """The calibration of each kind in :data:`KINDS`, with its base rate: how often it was true in the known facts."""
     pasts = pasts_of(timeline, chances.hazard.gap)
     of = candidates(model, on_device, timeline, chances.hazard, queries)
     width = len(of) // max(len(queries), 1)

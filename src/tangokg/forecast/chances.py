@@ -1,4 +1,4 @@
-"""From a model's shares and the hazard of (s, r) to the chance that a fact happens; fitted once for a run."""
+"""The chance that a fact happens, from a model's shares and the hazard of (s, r); fitted once for a run."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ PAIRS = 4000  # with a fact, that shares are calibrated on
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """The factors of the chance of a fact: of (s, r) to have any, of an object if it has; and that chance in a span."""
+    """The factors of a fact's chance: that (s, r) has any fact, the object if it has one; and the chance in a span."""
 
     hazard: Hazard
     given: Logistic
     until: Logistic
 
     def pair(self, timeline: Timeline, pair: Tensor, known: Tensor, t: Tensor, span: bool = False) -> Tensor:
-        """(M,) that each pair s * 2R + r has a fact in the step ``t``, or with ``span`` until then."""
+        """(M,) the chance that each pair s * 2R + r has a fact in the step ``t``, or with ``span`` until then."""
         return self.hazard.chance(timeline, pair, known, t, span)
 
     def share(self, timeline: Timeline, candidates: Candidates) -> Tensor:
-        """(M,) that each object is among those of its pair, if there are any."""
+        """(M,) the chance that each object is among those of its pair, if there are any."""
         return given_chance(self.given, self.hazard, timeline, candidates)
 
     def by(self, timeline: Timeline, candidates: Candidates, share: Tensor, t: Tensor) -> Tensor:
-        """(M,) that each fact happens at least once until ``t``, from the share of its object."""
+        """(M,) the chance that each fact happens at least once until ``t``, from the share of its object."""
         return until_chance(self.until, self.hazard, timeline, candidates, share, t)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -76,7 +76,7 @@ def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances
 def _fit_until(
     model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, given: Logistic, known: Tensor
 ) -> Logistic:
-    """On spans after the ``known`` (W,) snapshots, of each length, that hold a step."""
+    """Fit on spans of each length after the ``known`` (W,) snapshots that hold a step."""
     pasts = pasts_of(timeline, hazard.gap)
     queries = ask_spans(timeline, pasts, *each(known, SPANS), len(timeline))
     queries = queries.select(queries.end > queries.begin).sample(PAIRS, torch.Generator().manual_seed(0))
@@ -92,7 +92,7 @@ def _fit_until(
 def candidates(
     model: Model, on_device: Timeline, timeline: Timeline, hazard: Hazard, queries: HazardQueries
 ) -> Candidates:
-    """The objects with the largest shares of each pair asked for, one after the other."""
+    """The objects with the largest shares for each queried pair, concatenated."""
     t = queries.t * hazard.gap
     best = best_shares(model, on_device, queries.pair, queries.known, t, CANDIDATES)
     happens = hazard.chance(timeline, queries.pair, queries.known, t)
@@ -102,7 +102,7 @@ def candidates(
 
 
 def fact_happened(timeline: Timeline, gap: float, pair: Tensor, o: Tensor, snapshot: Tensor) -> Tensor:
-    """(M,) of 0 and 1: whether (s, r, o) stands in a snapshot."""
+    """(M,) of 0 and 1: whether (s, r, o) occurs in a snapshot."""
     return pasts_of(timeline, gap).fact.within(fact_numbers(timeline, pair, o), snapshot, snapshot + 1)
 
 
@@ -111,7 +111,7 @@ def save_chances(folder: Path, chances: Chances) -> None:
 
 
 def load_chances(folder: Path) -> Chances | None:
-    """What a run folder keeps; None for one of another version, or stopped before its end: it is fitted anew."""
+    """The chances in a run folder; None if another version wrote them or the run stopped early: then fit again."""
     path = folder / FILE
     if not path.exists():
         return None

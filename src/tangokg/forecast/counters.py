@@ -1,4 +1,4 @@
-"""A counter beside a trained run: what the model adds to counting how often a fact was seen before."""
+"""A counter to compare a trained run with: what the model adds to counting earlier occurrences of a fact."""
 
 from __future__ import annotations
 

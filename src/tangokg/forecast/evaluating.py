@@ -1,4 +1,4 @@
-"""A run on one of its parts under any protocol: at several horizons, beside a counter, whole and broken down."""
+"""Evaluate a run on one of its parts under any protocol: at several horizons, next to a counter, with breakdowns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]  # done, of
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What is asked of a run: the facts of a part, from how far ahead, and by which protocol."""
+    """How to evaluate a run: the part, the horizons and the protocol."""
 
     split: str = "test"
     horizons: tuple[float | None, ...] = (None,)  # None: one step ahead
@@ -42,7 +42,7 @@ class EvaluationSettings:
             raise ConfigError("--protocol tgb asks all queries one step ahead: leave out the other protocols.")
 
     def protocols(self, forecaster: Forecaster) -> list[tuple[float | None, Protocol]]:
-        """The protocol of each horizon; what was trained says which entities are new."""
+        """The protocol of each horizon; an entity is new if training did not see it."""
         base = rank.inductive(forecaster.seen) if self.inductive else rank.named(self.protocol)
         if self.multi_step:
             times = forecaster.dataset.parts[self.split].t

@@ -1,4 +1,4 @@
-"""The hardest and the easiest questions by name: what was asked, what was true, what each run said, and why."""
+"""The hardest and the easiest questions by name: the question, the true answer, each run's answers, and reasons."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Answered:
 def find_examples(
     runs: Sequence[Answered], advance: Callable[[int, int], None]
 ) -> tuple[dict[str, list[Example]], list[Explained]]:
-    """Questions by what they have in common, and reasons for a few of the hardest and of the easiest."""
+    """Questions by kind, and reasons for a few of the hardest and of the easiest."""
     chosen = _choose(runs)
     rows = list(dict.fromkeys(row for group in chosen.values() for row in group))
     explained = [row for group in list(chosen.values())[:2] for row in group[:EXPLAINED]]
@@ -80,7 +80,7 @@ def find_examples(
 
 
 def _choose(runs: Sequence[Answered]) -> dict[str, list[int]]:
-    """Rows of the questions of each kind; for several runs, hard and easy is what is so for all of them."""
+    """Rows of the questions of each kind; with several runs, a question is hard or easy if it is so for all."""
     ranks = torch.stack([run.rank for run in runs])  # (M, B)
     hardest = ranks.amin(0).argsort(descending=True, stable=True)
     worst = ranks.amax(0)

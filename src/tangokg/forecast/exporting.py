@@ -1,4 +1,4 @@
-"""The states of all entities as files for the embedding projector: a line for each vector, and a line about each."""
+"""The states of all entities as files for the embedding projector: one line of numbers and one of metadata each."""
 
 from __future__ import annotations
 

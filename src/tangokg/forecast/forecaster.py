@@ -90,7 +90,7 @@ class Forecaster:
 
     @cached_property
     def chances(self) -> Chances:
-        """What turns the model's shares into chances; fitted when first used where the run has none."""
+        """What turns the model's shares into chances; fitted on first use if the run has none."""
         if self.exposure.refit:
             raise RunError(
                 f"this run was trained on everything (--refit), and its chances ({FILE}) are lost or of another "
@@ -220,7 +220,7 @@ class Forecaster:
     # Measuring
 
     def _to_measure(self, facts: Any) -> tuple[Quadruples, Timeline]:
-        """The facts to measure on (default: the test part) in our own ids, and the timeline of all that is true."""
+        """The facts to evaluate (default: the test part) in the ids here, and the timeline of all true facts."""
         part = self.dataset.test if facts is None else self._as_facts(facts)
         if not len(part):
             raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
@@ -273,7 +273,7 @@ class Forecaster:
         """(N,) bool: the entities that training saw, for the inductive protocol."""
         train = (everything(self.dataset) if self.exposure.refit else self.dataset).train
         seen = torch.from_numpy(train.named[0])
-        of_model = getattr(self.model, "seen", seen[:0]).cpu()  # a run that goes on from another saw more
+        of_model = getattr(self.model, "seen", seen[:0]).cpu()  # a run that continues another saw more
         seen[: len(of_model)] |= of_model
         return seen
 

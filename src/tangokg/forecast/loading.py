@@ -46,7 +46,7 @@ def load(path: str | Path, device: str = "auto", *, facts: Any = None) -> Foreca
 
 
 def _place_facts(folder: RunFolder, facts: Any) -> Dataset:
-    """Facts for a run without any, in the parts by time that its own had; those with new names are observed ones."""
+    """Facts for a run that came without them, split at the times of its parts; those with new names are observed ones."""
     folder.config()
     if (folder.path / FACTS).exists():
         raise ConfigError(f"{folder.path} has its facts: load it without facts=, and give new ones to observe().")
@@ -67,7 +67,7 @@ def _place_facts(folder: RunFolder, facts: Any) -> Dataset:
 
 
 def _begin(folder: RunFolder) -> dict[str, int]:
-    """The first time of each part, in time order, as a shared run has it."""
+    """The first time of each part, in time order, as stored in a shared run."""
     path = folder.path / "config.toml"
     begin = read_toml(path).get("data", {}).get(BEGIN)
     whole = isinstance(begin, dict) and all(type(begin.get(name)) is int for name in PARTS)
@@ -77,7 +77,7 @@ def _begin(folder: RunFolder) -> dict[str, int]:
 
 
 def _read(facts: Any, clock: Clock) -> Quadruples:
-    """As :meth:`Forecaster.observe` reads them: tables in the unit and time zone of the run."""
+    """Read facts as :meth:`Forecaster.observe` does: tables in the unit and time zone of the run."""
     if isinstance(facts, Quadruples | Dataset):
         return facts if isinstance(facts, Quadruples) else facts.facts
     if isinstance(facts, str | Path) and not Path(facts).is_file():
@@ -90,7 +90,7 @@ def _read(facts: Any, clock: Clock) -> Quadruples:
 
 
 def hub() -> Any:
-    """The package; an error that says how to install it if it is missing."""
+    """The package ``huggingface_hub``; if it is missing, an error says how to install it."""
     try:
         return import_module("huggingface_hub")
     except ModuleNotFoundError as error:
@@ -102,7 +102,7 @@ def hub() -> Any:
 
 
 def check_name(name: str) -> str:
-    """``owner/name``, or an error."""
+    """Check that a name has the form ``owner/name``."""
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII):
         raise ConfigError(f"{name!r} is not the name of a repository: expected owner/name.")
     return name
@@ -124,5 +124,5 @@ def download(address: str) -> Path:
 
 
 def hub_reason(error: Exception) -> str:
-    """The first line of an error that says something."""
+    """The first line of an error that is not empty."""
     return next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), type(error).__name__)

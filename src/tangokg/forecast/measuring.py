@@ -1,4 +1,4 @@
-"""Everything that a report shows, measured: by the one evaluator, on the same questions for all models."""
+"""Measure everything that a report shows: with the one evaluator, on the same questions for all models."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """What all models are asked: the questions of a part, or as many as are drawn from them."""
+    """The questions for all models: those of a part, or a sample of them."""
 
     part: Quadruples
     exam: rank.Exam
@@ -64,13 +64,13 @@ class Asking:
 
 
 class Course:
-    """Measurements one after the other, with one progress for all."""
+    """Measurements in sequence that share one progress callback."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
     def part(self, what: str, size: int) -> Callable[[int, int], None]:
-        """What receives the progress of the next one."""
+        """The progress callback of the next measurement."""
         before, self.done = self.done, self.done + size
 
         def advance(done: int, total: int) -> None:
@@ -88,7 +88,7 @@ def measure(
     questions: int = QUESTIONS,
     progress: Progress | None = None,
 ) -> Findings:
-    """All figures of some runs on the same data, beside those of counters."""
+    """All figures of some runs on the same data, with those of counters for comparison."""
     first = subjects[0].forecaster
     asking = _asking(first, split, horizons, questions)
     models = [*subjects, *(Subject(Entry(c.config.model, c.config, forecaster=c), c) for c in _counters(subjects))]
@@ -128,7 +128,7 @@ def _tested(comparison: Comparison) -> tuple[str, str, Paired] | None:
 
 
 def drawn(most: int) -> rank.Protocol:
-    """The single step, with at most so many questions, drawn evenly: the same ones whenever it is asked."""
+    """The single-step protocol with at most so many questions, drawn evenly and always the same."""
 
     def keep(queries: Queries) -> Tensor:
         chosen = torch.zeros(len(queries), dtype=torch.bool)
@@ -152,7 +152,7 @@ def _asking(forecaster: Forecaster, split: str, horizons: Sequence[float] | None
 
 
 def _counters(subjects: Sequence[Subject]) -> list[Forecaster]:
-    """What a model has to beat, unless it is among the runs: counting, and counting with fitted parameters."""
+    """The baselines that are not among the runs: counting, and counting with fitted parameters."""
     models, first = {subject.entry.config.model for subject in subjects}, subjects[0].forecaster
     counters = [] if BESIDE in models else [make_counter(first)]
     dataset = first.dataset
@@ -162,7 +162,7 @@ def _counters(subjects: Sequence[Subject]) -> list[Forecaster]:
 
 
 def _rank(subject: Subject, asking: Asking, course: Course) -> tuple[Measured, dict[float, rank.Summary]]:
-    """A model on the questions, and on the same ones from further away."""
+    """Rank a model on the questions, and on the same ones from further ahead."""
     name, size, forecaster = subject.entry.name, len(asking.exam), subject.forecaster
     measured = subject.entry.measure(forecaster, course.part(f"ranking: {name}", size), asking.part, asking.protocol)
     assert torch.equal(measured.metrics.answer.cpu(), asking.exam.queries.answer), "all models are asked the same"
@@ -176,7 +176,7 @@ def _rank(subject: Subject, asking: Asking, course: Course) -> tuple[Measured, d
 def _run(
     subject: Subject, measured: Measured, curve: dict[float, rank.Summary], split: str, asking: Asking, course: Course
 ) -> RunFindings:
-    """What only a run has: what it is, its epochs, its chances."""
+    """The findings that only a run has: its description, epochs and calibration."""
     course.part(f"calibration: {measured.name}", len(asking.exam))
     entry, forecaster = subject.entry, subject.forecaster
     about, log = _describe_run(entry.path, forecaster)
@@ -185,7 +185,7 @@ def _run(
 
 
 def _calibration(forecaster: Forecaster, asking: Asking) -> dict[str, Calibration]:
-    """As :meth:`Forecaster.calibration` for the part, of fewer pairs where there are many."""
+    """Like :meth:`Forecaster.calibration` for the part, on a sample if there are many pairs."""
     chances, timeline = forecaster.chances, asking.exam.timeline
     queries = ask_recent(timeline, chances, asking.target, RECENT)
     queries = queries.sample(asking.pairs, torch.Generator().manual_seed(0))
@@ -193,7 +193,7 @@ def _calibration(forecaster: Forecaster, asking: Asking) -> dict[str, Calibratio
 
 
 def _describe_run(path: Path | None, forecaster: Forecaster) -> tuple[dict[str, Any], Sequence[dict[str, float]]]:
-    """What a run is, without its place, and its epochs."""
+    """The description of a run, without its path, and its epochs."""
     if path is None:
         return describe_parts(forecaster.config, forecaster.dataset), forecaster.progress.log
     about, folder = describe(path), RunFolder(path)

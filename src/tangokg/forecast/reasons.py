@@ -1,4 +1,4 @@
-"""Why an answer stands where it stands: the earlier facts that raised it, as data and in words."""
+"""Reasons for an answer: the earlier facts that raised it, as data and in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts that may speak for an answer, what a question can see, and the history without some facts."""
+"""The facts that may support an answer, the facts visible to a question, and the history without some facts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ History = tuple[Timeline, int]  # and how many of its snapshots are known
 
 
 def considered(known: Quadruples, a: int, b: int) -> list[Fact]:
-    """The facts that may speak for b as the answer of a; ``known`` are in the order of time.
+    """The facts that may support b as an answer for a; ``known`` are in time order.
 
     They are the last facts between the two in either direction, the last facts of a, and both facts of the last paths
     a - x - b, a path being as old as the older of its facts.
@@ -43,7 +43,7 @@ def considered(known: Quadruples, a: int, b: int) -> list[Fact]:
 
 
 def _last_with(known: Quadruples, end: int, mask: NDArray[np.bool_]) -> dict[int, int]:
-    """Entity -> the row of its last fact with ``end``; ``mask`` are the facts of ``end``."""
+    """Entity -> the row of its last fact with ``end``; ``mask`` selects the facts of ``end``."""
     rows = np.flatnonzero(mask)
     other = np.where(known.s[rows] == end, known.o[rows], known.s[rows])
     return dict(zip(other.tolist(), rows.tolist(), strict=True))  # the later replaces the earlier
@@ -52,7 +52,7 @@ def _last_with(known: Quadruples, end: int, mask: NDArray[np.bool_]) -> dict[int
 def history_without(known: Quadruples, removed: Iterable[Fact] = ()) -> History:
     """The history as if some facts had never happened, and how many of its snapshots are known.
 
-    All recomputation goes through here. Where no fact is left, nothing is known of the whole history.
+    All recomputation goes through this function. If no fact is left, nothing of the history is known.
     """
     gone = np.zeros(len(known), dtype=bool)
     for fact in removed:
@@ -63,9 +63,9 @@ def history_without(known: Quadruples, removed: Iterable[Fact] = ()) -> History:
 
 @dataclass(frozen=True, eq=False)
 class AllEvents:
-    """The events of every entity before a step, as if some facts had never happened: for models that count them.
+    """The events of every entity before a step, as if some facts had never happened, for models that count events.
 
-    The totals are made once; those of the ends of removed facts are made anew from what is left.
+    The totals are computed once; those for the ends of removed facts are recomputed from the remaining facts.
     """
 
     edges: tuple[NDArray[Any], ...]  # s, t, back, r, o
@@ -107,7 +107,7 @@ class AllEvents:
         return result.index_copy(0, rows, left.statistics(entity[rows], labels, t[rows], self.num_relations, dtype))
 
     def _left(self, removed: list[Fact], ends: list[int]) -> tuple[NDArray[Any], ...]:
-        """The edges of some entities but those of removed facts."""
+        """The edges of some entities without those of removed facts."""
         mask = np.isin(self.edges[0], ends)
         s, t, back, r, o = (column[mask] for column in self.edges)
         gone = np.zeros(len(s), dtype=bool)
@@ -118,7 +118,7 @@ class AllEvents:
 
 
 def rows_of(known: Quadruples, fact: Fact) -> NDArray[np.bool_]:
-    """(F,) which rows are this fact; it may have been told more than once."""
+    """(F,) which rows are this fact; it may have been reported more than once."""
     s, r, o, t = fact
     rows: NDArray[np.bool_] = (known.s == s) & (known.r == r) & (known.o == o) & (known.t == t)
     return rows
@@ -127,9 +127,9 @@ def rows_of(known: Quadruples, fact: Fact) -> NDArray[np.bool_]:
 def within_sight(
     known: Quadruples, subjects: Sequence[int], facts: Sequence[Fact], history: int, seen: NDArray[np.bool_]
 ) -> Quadruples:
-    """All facts of some subjects, the last ones of whoever they met, the last snapshots, and all of newcomers.
+    """All facts of some subjects, the last facts of their partners, the last snapshots, and all facts of newcomers.
 
-    ``facts`` may be taken away, so that there is one snapshot more for each that would be empty without them.
+    ``facts`` may be removed later, so one more snapshot is included for each that would be empty without them.
     """
     mask = np.isin(known.s, subjects) | np.isin(known.o, subjects)
     met = np.unique(np.concatenate([known.s[mask], known.o[mask]]))
@@ -143,7 +143,7 @@ def within_sight(
 
 
 def _emptied(known: Quadruples, facts: Sequence[Fact]) -> int:
-    """How many snapshots have no further facts than these."""
+    """The number of snapshots that hold no facts but these."""
     number = 0
     for t in {t for *_, t in facts}:
         rows = slice(*(int(np.searchsorted(known.t, t, side)) for side in ("left", "right")))
@@ -153,7 +153,7 @@ def _emptied(known: Quadruples, facts: Sequence[Fact]) -> int:
 
 
 def _last_of(known: Quadruples, entities: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """(F,) the last facts of each entity; ``known`` are in the order of time."""
+    """(F,) a mask of the last facts of each entity; ``known`` are in time order."""
     entity, row = (np.concatenate(both) for both in ((known.s, known.o), [np.arange(len(known))] * 2))
     wanted = np.isin(entity, entities)
     entity, row = entity[wanted], row[wanted]

@@ -1,4 +1,4 @@
-"""More questions than fit into memory: several files, of which each of many processes answers its share of the rows."""
+"""More questions than fit into memory: several files, with a share of the rows for each process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = 4096  # questions in memory at once
 
 @dataclass(frozen=True)
 class Shard:
-    """Part ``number`` of ``count``, from 1 on: rows that lie side by side, as many in each part to one."""
+    """Part ``number`` (from 1) of ``count``: consecutive rows; the sizes of parts differ by at most one."""
 
     number: int = 1
     count: int = 1
@@ -66,7 +66,7 @@ def is_pattern(queries: str) -> bool:
 
 
 def in_parts(queries: str, shard: str | None, out: str | None) -> bool:
-    """Whether questions are answered some at a time, into a file; an error if something else stands against it."""
+    """Whether questions are answered in batches into a file; raises an error if other options rule that out."""
     if shard is None and not is_pattern(queries):
         return False
     parse_shard(shard or "1/1")
@@ -77,7 +77,7 @@ def in_parts(queries: str, shard: str | None, out: str | None) -> bool:
 
 
 def divide_columns(observe: list[str], queries: str | None, columns: dict[str, str]) -> dict[str, dict[str, str]]:
-    """The columns named by the user for each file: of facts to add and of questions, each takes those that it has."""
+    """The columns named by the user that each file has: files of facts to add and of questions."""
     files = [*observe, *([queries] if queries else [])]
     if not (columns and observe and queries):
         return dict.fromkeys(files, columns)
@@ -106,7 +106,7 @@ def question_files(queries: str) -> list[Path]:
 
 @dataclass(frozen=True)
 class QuestionFiles:
-    """Rows of questions over several files, counted through; they are read some at a time.
+    """Rows of questions over several files, numbered consecutively and read in batches.
 
     Parquet is read in batches. A file of text is read as a whole, one at a time.
     """
@@ -126,7 +126,7 @@ class QuestionFiles:
         return replace(unread, ends=ends)
 
     def batches(self, rows: range) -> Iterator[tuple[int, Source]]:
-        """The number of the first row, and some rows: those of ``rows`` in order."""
+        """Batches of ``rows`` in order, each with the number of its first row."""
         for path, (first, end) in zip(self.files, pairwise((0, *self.ends)), strict=True):
             inside = range(max(rows.start, first) - first, min(rows.stop, end) - first)
             if len(inside):
@@ -145,9 +145,9 @@ class QuestionFiles:
     def check(
         self, rows: range, facts: Dated, at: When = None, by: When = None, skip_bad: bool = False
     ) -> list[Question]:
-        """Look at all rows before any is answered; those that cannot be asked are reported together.
+        """Check all rows before any is answered; report all invalid ones together.
 
-        Returns one question for each time that is asked for, for warnings.
+        Returns one question for each distinct time, for warnings.
         """
         reports: list[str] = []
         wrong, accepted = 0, 0

@@ -1,4 +1,4 @@
-"""The share that a model gives to each object of (s, r), for many pairs at many times."""
+"""A model's share of each object of (s, r), for many pairs at many times."""
 
 from __future__ import annotations
 

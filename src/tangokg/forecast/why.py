@@ -1,4 +1,4 @@
-"""Which earlier facts raised an answer: the model is asked again without each of them (docs/maths.md, row M58)."""
+"""The earlier facts that raised an answer, found by asking the model without each of them (docs/maths.md, row M58)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWERS = 3  # that get reasons by default
 WORTH = 0.5  # of all facts: a smaller part is worth a look of its own
 EQUAL = 1e-4  # of the share of each candidate: how near it must come to that from all facts
 NONE = "no earlier fact alone raised it"
-LEAST = 1e-4  # a fact that changes a share by less of it is none of its reasons
+LEAST = 1e-4  # a fact that changes a share by a smaller part of it is not a reason
 
 
 def number_of_answers(why: bool | int) -> int:
@@ -48,7 +48,7 @@ def explain(
 
 @dataclass(frozen=True, eq=False)
 class Explaining:
-    """A model, what it may know, and the question whose answers are explained."""
+    """A model, the facts it may know, and the question whose answers are explained."""
 
     model: Model
     facts: Quadruples
@@ -56,7 +56,7 @@ class Explaining:
     question: Question
 
     def reasons(self, answers: Sequence[Answer]) -> list[Reasons]:
-        """Of each answer; what the model says without a fact is computed once for all of them."""
+        """The reasons for each answer; the shares without a fact are computed once for all answers."""
         triples = [self._query_of(answer) for answer in answers]
         queries = torch.tensor(triples, device=self.timeline.t.device)  # (M, 3)
         whole = self.timeline, self.timeline.before(self.question.step)
@@ -83,7 +83,7 @@ class Explaining:
     def _near(
         self, known: Quadruples, facts: list[list[Fact]], queries: Tensor, p: Tensor
     ) -> tuple[Quadruples, Tensor]:
-        """The facts within sight, where they give every candidate its share: the model looks at nothing else."""
+        """The facts within sight, if they give every candidate the same share: then the model uses nothing else."""
         every = [fact for group in facts for fact in group]
         history = getattr(getattr(self.model, "settings", None), "history", 0)
         seen = getattr(self.model, "seen", torch.ones(known.vocab.num_entities, dtype=torch.bool)).cpu().numpy()
@@ -95,7 +95,7 @@ class Explaining:
         return (near, local) if torch.allclose(local, p, rtol=EQUAL, atol=least) else (known, p)
 
     def _left(self, known: Quadruples, facts: list[list[Fact]], queries: Tensor) -> list[dict[Fact, float]]:
-        """Of each answer: fact -> the share without it."""
+        """For each answer: fact -> the share without it."""
         left: list[dict[Fact, float]] = [{} for _ in facts]
         for fact in dict.fromkeys(fact for group in facts for fact in group):
             if rows_of(known, fact).any():  # else it is out of sight
@@ -113,7 +113,7 @@ class Explaining:
 
     @cached_property
     def _events(self) -> AllEvents | None:
-        """How active everybody was, which facts within sight cannot say, where the model looks at it."""
+        """The activity of all entities, if the model uses it; the facts within sight do not tell it."""
         sight = self.model.sight()
         if sight is None or not sight.totals:
             return None
@@ -126,7 +126,7 @@ class Explaining:
         return (o, r + vocab.num_relations, s) if self.question.asked == "subject" else (s, r, o)
 
     def shares(self, history: History, queries: Tensor) -> Tensor:
-        """What the model gives to all objects (M, N) for each (s, label, o), from this history."""
+        """The model's shares of all objects (M, N) for each (s, label, o), from this history."""
         s, r, _ = queries.T
         with torch.inference_mode():
             return self.model.probabilities(
@@ -139,7 +139,7 @@ class Explaining:
         return [float(share) for share in p.gather(1, queries[:, 2:])[:, 0].double()]
 
     def terms(self, history: History, query: Tensor) -> dict[Fact, float]:
-        """What each fact adds to the score of one (s, label, o), where the model says so."""
+        """What each fact adds to the score of one (s, label, o), if the model can tell."""
         timeline, (s, r, o) = history[0], query[:, None]
         with torch.inference_mode():
             terms = self.model.terms(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
@@ -168,7 +168,7 @@ class Explaining:
         rest: float,
         exact: dict[Fact, float],
     ) -> Reasons:
-        """Drops as shares, and ids as names; facts that lower the answer when they go together raise nothing."""
+        """Reasons with names, drops as shares; none if the facts together lower the answer."""
         if rest >= share:
             return self._put(answer, share, [], share, NONE)
         explained, total = 1 - rest / share, sum(share - left for left in raising.values())

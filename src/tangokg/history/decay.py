@@ -9,7 +9,7 @@ from tangokg.history.occurrences import Occurrences
 
 
 def decayed_sums(occurrences: Occurrences, scale: Tensor) -> Tensor:
-    r"""(E, K) of each occurrence n of a fact, what all up to it have left of their weight 1.
+    r"""(E, K) for each occurrence n of a fact: the decayed sum of all occurrences up to it, each of weight 1.
 
     .. math:: a_n = \sum_{i \le n} e^{-(t_n - t_i) / \tau} = 1 + e^{-(t_n - t_{n-1}) / \tau} a_{n-1}
 

@@ -71,7 +71,7 @@ def fact_features(pasts: Pasts, pair: Tensor, fact: Tensor, known: Tensor, t: Te
 
 
 def expected_objects(pasts: Pasts, pair: Tensor, known: Tensor) -> Tensor:
-    """(M,) how many objects a pair has when it has any: the mean of its last eight times, drawn to one."""
+    """(M,) how many objects a pair has when it has any: the mean of its last eight times, shrunk towards one."""
     index = pasts.pair.find(pair)
     start, end = pasts.pair.start(index), pasts.pair.until(index, known)
     begin = torch.maximum(start, end - 8)
@@ -83,7 +83,7 @@ def _log(x: Tensor) -> Tensor:
 
 
 def _rate(count: Tensor, total: Tensor) -> Tensor:
-    """The logarithm of a share, drawn to one half of a count."""
+    """The logarithm of a share, smoothed by half a count."""
     return _log((count + 0.5) / (total.clamp(max=1e4) + 1.0))
 
 
@@ -92,13 +92,13 @@ def _rates(stats: SeriesStatistics, windows: tuple[int, ...], known: Tensor) -> 
 
 
 def _ages(age: Tensor) -> list[Tensor]:
-    """One of several is 1: in which class an age lies."""
+    """Indicators of the class in which an age lies."""
     place = torch.bucketize(age, age.new_tensor(AGES))
     return [(place == i).double() for i in range(len(AGES))]
 
 
 def _phases(stats: SeriesStatistics) -> list[Tensor]:
-    """Age over mean gap, in classes, for those that came back in regular gaps and for the others."""
+    """Age divided by the mean gap, in classes, separately for regular and for irregular series."""
     phase = stats.age / stats.mean_gap.clamp(min=1e-9)
     place = torch.bucketize(phase, phase.new_tensor(PHASES))
     often, regular = stats.count > 2, stats.spread < REGULAR
@@ -106,7 +106,7 @@ def _phases(stats: SeriesStatistics) -> list[Tensor]:
 
 
 def _due(stats: SeriesStatistics, reach: Tensor, step: float) -> list[Tensor]:
-    """Of what came back in regular gaps: for how many steps it has been due since what is known, and before that."""
+    """For regular series: for how many steps it has been due, after the last known step and before it."""
     regular = (stats.count > 2) & (stats.spread < REGULAR)
     overdue = (stats.age - stats.least_gap + step) / step
     before = overdue - reach / step
@@ -117,7 +117,7 @@ def _due(stats: SeriesStatistics, reach: Tensor, step: float) -> list[Tensor]:
 
 
 def _weekday(pasts: Pasts, known: Tensor, t: Tensor) -> Tensor:
-    """How busy the times of this phase of a week were, beside all: a logarithm."""
+    """The logarithm of the activity on this day of the week, relative to all days."""
     phase = torch.round(t * pasts.gap).long() % 7
     active, steps = pasts.activity[known], pasts.steps[known]  # (M, 7)
     usual = (active.sum(1) + 1.0) / (steps.sum(1) + 1.0)

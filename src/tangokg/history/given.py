@@ -1,4 +1,4 @@
-"""The chance of an object if (s, r) has a fact: from a model's share of it, and from how the fact itself came back."""
+"""The chance of an object if (s, r) has a fact: from the model's share, and from how often the fact came back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tangokg.history.occurrences import occurrences_of
 from tangokg.history.series import pasts_of, tell
 from tangokg.snapshots.timeline import Timeline
 
-SMALLEST = 1e-7  # a share below is none
+SMALLEST = 1e-7  # smaller shares count as this
 BENDS = -3.0, -1.5, -0.5  # of logarithms
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Objects of pairs, each with what is known of it, the share a model gives it, and the chance H of its pair."""
+    """Candidate objects of pairs: the known snapshots, the model's share of each, and the chance H of its pair."""
 
     pair: Tensor  # (M,) s * 2R + r
     o: Tensor  # (M,)
@@ -45,7 +45,7 @@ def fact_numbers(timeline: Timeline, pair: Tensor, o: Tensor) -> Tensor:
 
 
 def given_features(hazard: Hazard, timeline: Timeline, of: Candidates) -> Tensor:
-    """(M, F) of candidates: share, number of objects, and the hazard of the fact beside that of its pair."""
+    """(M, F) features of candidates: share, number of objects, and the hazard of the fact relative to its pair."""
     pasts, t = pasts_of(timeline, hazard.gap), of.t / hazard.gap
     fact = fact_numbers(timeline, of.pair, of.o)
     of_fact, of_pair = (tell(s, key, of.known, t, ()) for s, key in ((pasts.fact, fact), (pasts.pair, of.pair)))
@@ -76,14 +76,14 @@ def given_features(hazard: Hazard, timeline: Timeline, of: Candidates) -> Tensor
 
 
 def fit_given(hazard: Hazard, timeline: Timeline, of: Candidates, y: Tensor) -> Logistic:
-    """From candidates of pairs that had a fact, with ``y`` (M,) whether each was among its objects."""
+    """Fit on candidates of pairs that had a fact; ``y`` (M,) says whether each was among the objects."""
     labels = 2 * timeline.num_relations
     x = given_features(hazard, timeline, of)
     return fit_logistic(x, y, of.pair % max(labels, 1), labels, LABEL_RIDGES[1], LOOSE, {0: 1.0, 1: -1.0})
 
 
 def given_chance(regression: Logistic, hazard: Hazard, timeline: Timeline, of: Candidates) -> Tensor:
-    r"""(M,) that the object is among those of (s, r), if there are any (docs/maths.md, row M47).
+    r"""(M,) the chance that the object is among those of (s, r), if there are any (docs/maths.md, row M47).
 
     .. math:: q = \sigma(w \cdot (\log p, \log(1 - p), \log p K, \log K, \log g, \log g / H, \dots))
 
@@ -106,7 +106,7 @@ def until_features(hazard: Hazard, timeline: Timeline, of: Candidates, q: Tensor
 
 
 def until_chance(until: Logistic, hazard: Hazard, timeline: Timeline, of: Candidates, q: Tensor, t: Tensor) -> Tensor:
-    r"""(M,) that each fact happens at least once in the steps up to ``t`` (M,) (docs/maths.md, row M47).
+    r"""(M,) the chance that each fact happens at least once in the steps up to ``t`` (M,) (docs/maths.md, row M47).
 
     .. math:: \sigma(w \cdot (l(1 - (1 - H)^q), l(q), l(H), l(g), \dots)), \qquad l(p) = \log p - \log(1 - p)
 
@@ -123,5 +123,5 @@ def until_chance(until: Logistic, hazard: Hazard, timeline: Timeline, of: Candid
 
 
 def _thin(happens: Tensor, q: Tensor) -> Tensor:
-    """1 - (1 - H)^q: where the facts of a pair come as a Poisson process, those with the object are one too."""
+    """1 - (1 - H)^q: if the facts of a pair are a Poisson process, those with the object are a thinned one."""
     return -torch.expm1(q * torch.log1p(-happens.clamp(max=1 - 1e-12)))

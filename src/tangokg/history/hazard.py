@@ -25,7 +25,7 @@ CALIBRATED = 40_000  # pairs to calibrate on
 PAIRS = 1024  # whose facts are held at once
 LEAST = 1e-4
 LOOSE = 1e-6  # the ridge of a calibration
-BENDS = -4.0, -2.5, -1.5, -0.7, 0.0, 0.7  # where the effect of the logarithm of a sum of hazards may change
+BENDS = -4.0, -2.5, -1.5, -0.7, 0.0, 0.7  # bends in the effect of the logarithm of a sum of hazards
 KINDS = "next", "later", "by"  # fields of a Hazard: kinds of questions
 CORRECTED = -2.5, -1.0, 0.5, 2.0  # logits where a calibration may bend
 
@@ -48,7 +48,7 @@ class Regressions:
     calibration: Logistic
 
     def chance(self, timeline: Timeline, pasts: Pasts, queries: HazardQueries) -> Tensor:
-        """(M,) that each pair has a fact; where there was nothing to learn from, how often it had one."""
+        """(M,) the chance that each pair has a fact; without fitted weights, how often it had one."""
         if not len(self.pair.own):
             index = pasts.pair.find(queries.pair)
             count = pasts.pair.until(index, queries.known) - pasts.pair.start(index)
@@ -57,7 +57,7 @@ class Regressions:
         return torch.sigmoid(self.calibration.logit(_correctable(pasts, queries, z)))
 
     def features(self, timeline: Timeline, pasts: Pasts, queries: HazardQueries) -> Tensor:
-        """(M, F) of pairs, with what the facts they had before add up to."""
+        """(M, F) features of pairs, including the summed hazards of their earlier facts."""
         total = torch.zeros(len(queries), dtype=torch.float64)
         for row, fact in _past_facts(timeline, queries):
             of = queries.select(row)
@@ -70,7 +70,7 @@ class Regressions:
 
 @dataclass(frozen=True, eq=False)
 class Hazard:
-    """Chances that pairs have a fact, from what happened before alone; see :func:`fit_hazard`."""
+    """Chances that pairs have a fact, computed from the history alone; see :func:`fit_hazard`."""
 
     next: Regressions  # in the step that follows what is known
     later: Regressions  # in a step further ahead
@@ -81,7 +81,7 @@ class Hazard:
     recorded: Tensor  # (len(SPANS),) how often such a span holds a step at all; ``by`` is for those that do
 
     def chance(self, timeline: Timeline, pair: Tensor, known: Tensor, t: Tensor, span: bool = False) -> Tensor:
-        """(M,) that each pair s * 2R + r has a fact in the step ``t``, from the snapshots ``0 .. known - 1``.
+        """(M,) chance that each pair s * 2R + r has a fact in the step ``t``, from the snapshots ``0 .. known - 1``.
 
         With ``span``: at least once in the steps from the first that is not known to ``t``, which is included.
         """
@@ -115,10 +115,10 @@ class Hazard:
         chance: Callable[[HazardQueries], Tensor],
         in_step: Callable[[HazardQueries], Tensor],
     ) -> Tensor:
-        """(M,) from the ``chance`` in the spans that were learned; between them on a line, and never less for a longer.
+        """(M,) from the ``chance`` in the fitted spans: interpolated between them, and never decreasing with length.
 
-        Beyond the longest of them what does not happen goes on not happening at the same rate. What happens
-        ``in_step``, the last one of a span, happens in the span.
+        Beyond the longest span, the chance that nothing happens decays at a constant rate. A fact ``in_step``, the
+        last step of a span, is a fact in the span.
         """
         far = torch.tensor(SPANS, dtype=torch.float64)
         needed = far[: int(torch.searchsorted(far, reach.max() if len(reach) else 0.0)) + 1]
@@ -152,7 +152,7 @@ class Hazard:
 
 
 def hazard_from(tensors: dict[str, Tensor]) -> Hazard:
-    """The hazard that :meth:`Hazard.tensors` describes; a missing one is a KeyError."""
+    """The hazard that :meth:`Hazard.tensors` describes; raises KeyError if a tensor is missing."""
     names = [f.name for f in fields(Logistic)]
     fitted = [
         Regressions(*(Logistic(*(tensors[f"{kind}.{f.name}.{name}"] for name in names)) for f in fields(Regressions)))
@@ -163,7 +163,7 @@ def hazard_from(tensors: dict[str, Tensor]) -> Hazard:
 
 
 def fit_hazard(timeline: Timeline, train: int, valid: int) -> Hazard:
-    """Fit on the first ``train`` snapshots of ``timeline``, calibrate on the next ``valid``; no later one matters."""
+    """Fit on the first ``train`` snapshots of ``timeline``, calibrate on the next ``valid``; ignore later ones."""
     timeline = timeline.to(torch.device("cpu"))
     gap = usual_gap(timeline.t[:train])
     pasts = pasts_of(timeline, gap)
@@ -190,16 +190,16 @@ def _further(target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def each(window: Tensor, values: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Each window with each of some values."""
+    """All combinations of windows and values."""
     return window.repeat_interleave(len(values)), torch.tensor(values).repeat(len(window))
 
 
 def _fit_regressions(
     timeline: Timeline, pasts: Pasts, train: HazardQueries, valid: HazardQueries, *, far: bool
 ) -> Regressions:
-    """Of questions ``far`` ahead the calibration looks at how far.
+    """Fit one kind of question; with ``far``, the calibration also uses how far ahead it asks.
 
-    For the next step it does not: there a window has one distance, and validation few windows.
+    For the next step it does not: each window has one distance there, and validation has few windows.
     """
     generator = torch.Generator().manual_seed(0)
     train, valid = train.sample(ROWS, generator), valid.sample(CALIBRATED, generator)
@@ -223,13 +223,13 @@ def _fit_regressions(
 
 
 def _correctable(pasts: Pasts, queries: HazardQueries, z: Tensor) -> Tensor:
-    """(M, F) what a calibration looks at: a logit, as a line with bends, and how far ahead is asked."""
+    """(M, F) the inputs of a calibration: a logit as a piecewise linear function, and how far ahead it asks."""
     bent = [(z - bend).clamp(min=0.0) for bend in CORRECTED]
     return torch.stack([z, *bent, log_reach(pasts, queries)], dim=1)
 
 
 def _fit_facts(timeline: Timeline, pasts: Pasts, queries: HazardQueries) -> Logistic:
-    """On the facts that some pairs had before, as they come, until there are enough."""
+    """Fit on the earlier facts of some pairs, in their order, until there are enough."""
     none = queries.pair[:0]
     x, y, label, left = [fact_features(pasts, none, none, none, queries.t[:0])], [queries.t[:0]], [none], FACTS
     for row, fact in _past_facts(timeline, queries):
@@ -244,7 +244,7 @@ def _fit_facts(timeline: Timeline, pasts: Pasts, queries: HazardQueries) -> Logi
 
 
 def _past_facts(timeline: Timeline, queries: HazardQueries) -> Iterator[tuple[Tensor, Tensor]]:
-    """The facts that pairs had in what is known: rows of ``queries``, and the numbers of their facts, in pieces."""
+    """The known facts of each pair, in pieces: rows of ``queries`` and the numbers of their facts."""
     occurrences = occurrences_of(timeline)
     for rows in torch.arange(len(queries)).split(PAIRS):
         past = past_of(occurrences, queries.pair[rows], queries.known[rows])
@@ -252,7 +252,7 @@ def _past_facts(timeline: Timeline, queries: HazardQueries) -> Iterator[tuple[Te
 
 
 def _fresh_rate(pasts: Pasts, begin: int, end: int) -> Tensor:
-    """(2R,) of all that never had a fact of a label, how many have their first in a step of ``begin .. end``."""
+    """(2R,) the share of subjects without a fact of a label that have their first in a step of ``begin .. end``."""
     first = pasts.pair.j[pasts.pair.first[:-1]]  # (K,)
     new = pasts.pair.key[(begin <= first) & (first < end)] % max(pasts.num_labels, 1)
     subjects = int((pasts.subject.j[pasts.subject.first[:-1]] < end).sum())

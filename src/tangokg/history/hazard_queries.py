@@ -1,4 +1,4 @@
-"""Pairs (s, r) with what is known and when they are asked about: the rows that a hazard is fitted on and answers."""
+"""Pairs (s, r) with what is known and when they are asked about: the rows that a hazard is fitted on and predicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECENT = 30  # usual gaps: a pair with a fact in the last so many is recently ac
 
 @dataclass(frozen=True, eq=False)
 class HazardQueries:
-    """Pairs, each with what is known and when: a fact of the snapshots ``begin .. end - 1`` is what is asked for."""
+    """Pairs with known snapshots and a time; each asks for a fact in the snapshots ``begin .. end - 1``."""
 
     pair: Tensor  # (M,) s * 2R + r
     known: Tensor  # (M,) snapshots
@@ -30,7 +30,7 @@ class HazardQueries:
         return HazardQueries(self.pair[rows], self.known[rows], self.t[rows], self.begin[rows], self.end[rows])
 
     def sample(self, most: int, generator: torch.Generator) -> HazardQueries:
-        """As many rows as there are, or ``most``, in their order."""
+        """All rows, or ``most`` of them drawn at random, in their order."""
         if len(self) <= most:
             return self
         return self.select(torch.randperm(len(self), generator=generator)[:most].sort().values)

@@ -1,4 +1,4 @@
-"""All that is known, in an order that finds the part that a question can see; new facts cost their own number."""
+"""All known facts, indexed so that a question's part is found quickly; adding facts costs only their number."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from tangokg.snapshots.windows import Windows
 class HistoryIndex:
     """Facts by time, and edges by subject and time: each fact gives two, the second of them ``back``.
 
-    The laws that the tests check: an index to which facts were added equals one made from all of them, and the part of
-    a history that it takes out for a question says of it what the whole history says.
+    The tests check two laws: an index to which facts were added equals one built from all of them, and the part of a
+    history that is selected for a question gives the same answer as the whole history.
     """
 
     vocab: Vocabulary
@@ -71,9 +71,9 @@ class HistoryIndex:
     # Growing
 
     def add(self, new: Quadruples) -> tuple[HistoryIndex, Ids]:
-        """The index with facts in its own ids, and the rows of those that it did not have, in their order.
+        """The index with these facts added, in its own ids, and the rows of those that were new, in their order.
 
-        Names may be new: ``new.vocab`` extends the own one.
+        Names may be new: ``new.vocab`` extends the vocabulary of the index.
         """
         first = first_rows(new.s, new.r, new.o, new.t)
         s, r, o, t = (column[first] for column in (new.s, new.r, new.o, new.t))
@@ -107,7 +107,7 @@ class HistoryIndex:
         return grown, first
 
     def _starts_of(self, before: HistoryIndex, new: tuple[Column, ...], gap: float) -> tuple[Column, ...] | None:
-        """Those of the new edges that begin a run; None where one of them joins a run that was known to a later one."""
+        """The new edges that begin a run; None if one of them joins a known run to a later one."""
         s, t, back, r, o = new
         longest = int(LONGEST_GAP * gap)
         if before._contains(s, t + 1, back, r, o, longest)[1].any():
@@ -116,9 +116,9 @@ class HistoryIndex:
         return tuple(column[~goes_on] for column in new)
 
     def _contains(self, s: Ids, t: Ids, back: Ids, r: Ids, o: Ids, steps: int = 1) -> tuple[Bools, Bools]:
-        """Which of some edges have their (s, r) at their time here, and which of them stand here themselves.
+        """Which edges have their (s, r) in the index at their time, and which edges are in the index themselves.
 
-        With ``steps`` they may stand at any of so many steps from their time on.
+        With ``steps``, at any of so many steps from their time on.
         """
         pair, edge = np.zeros(len(s), bool), np.zeros(len(s), bool)
         for layer in self.edges:
@@ -132,7 +132,7 @@ class HistoryIndex:
     # What a question can see
 
     def rows_of(self, subjects: Ids) -> int:
-        """How many edges these subjects have."""
+        """The number of edges of these subjects."""
         return sum(int((end - start).sum()) for start, end in (x.spans(subjects, *EVER) for x in self.edges))
 
     def around(self, subjects: Ids, steps: Floats, ways: tuple[int, ...] = ()) -> Timeline:
@@ -150,9 +150,9 @@ class HistoryIndex:
         return self._timeline([np.concatenate(part) for part in zip(*parts, strict=True)])
 
     def window(self, snapshots: Ids) -> Timeline:
-        """These snapshots whole, on the times of the whole history.
+        """These snapshots in full, on the times of the whole history.
 
-        The transition of a snapshot is right where the one before it is among them, or there is none.
+        The transition of a snapshot is correct if the snapshot before it is included, or does not exist.
         """
         days = self.t[snapshots]
         columns = [
@@ -203,7 +203,7 @@ class HistoryIndex:
         return self._attach_totals(timeline)
 
     def _attach_totals(self, timeline: Timeline) -> Timeline:
-        """The timeline with what its own edges cannot say."""
+        """Attach to the timeline what its own edges cannot tell."""
         timeline.give(active_pairs, torch.from_numpy(self.pairs))
         timeline.give(past_of_label, self.past_of_label)
         timeline.give(event_statistics, self.event_statistics)
@@ -247,7 +247,7 @@ class HistoryIndex:
         dtype: torch.dtype,
         starts: bool,
     ) -> Tensor:
-        """As the function of this name, at windows that know everything, from totals that are kept up."""
+        """Like the function of this name, for windows that know everything, from totals kept up to date."""
         key = label is not None, starts, gap
         if key not in self._totals:
             everyone = self.take(np.arange(self.vocab.num_entities), *EVER)
@@ -256,7 +256,7 @@ class HistoryIndex:
         return self._totals[key].statistics(entity, label, t, self.vocab.num_relations, dtype)
 
     def past_of_label(self, label: Tensor, known: Tensor) -> Past:
-        """As the function of this name, from the index."""
+        """Like the function of this name, from the index."""
         r_count = self.vocab.num_relations
         rows, counted = [], []
         for row, (r, before) in enumerate(zip(label.tolist(), known.tolist(), strict=True)):
@@ -269,7 +269,7 @@ class HistoryIndex:
         return Past(of, torch.zeros_like(of), o, counts, latest, torch.zeros_like(of))
 
     def count_unseen(self, known: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """As the function of this name, from the index."""
+        """Like the function of this name, from the index."""
         n, r_count = self.vocab.num_entities, self.vocab.num_relations
         layers, counted = self.objects(seen.cpu().numpy()), []
         for window, before in enumerate(known.tolist()):
@@ -281,7 +281,7 @@ class HistoryIndex:
         return torch.from_numpy(number[order]).to(known.device), torch.from_numpy(count[order]).to(known.device)
 
     def _end(self, known: int) -> float:
-        """The time at which the first ``known`` snapshots have ended."""
+        """The time at which the first ``known`` snapshots end."""
         return float(self.t[known - 1]) + 1 if known else -np.inf
 
 

@@ -1,4 +1,4 @@
-"""What is known of a fact that lasts: the age of its run, and what began since (docs/maths.md, row M60)."""
+"""Features of a lasting fact: the age of its run, and what began since (docs/maths.md, row M60)."""
 
 from __future__ import annotations
 

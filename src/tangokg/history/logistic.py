@@ -1,4 +1,4 @@
-"""Logistic regression with weights of its own for each label, drawn to those of all; Newton's method, no randomness."""
+"""Logistic regression with weights for each label, shrunk towards shared ones; Newton's method, no randomness."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Logistic:
     def logit(self, x: Tensor, pair: Tensor | None = None, num_labels: int = 0, rising: int = 0) -> Tensor:
         """(M,) from features (M, F); with pairs s * 2R + r (M,), by the weights of their labels, of ``num_labels``.
 
-        The result never falls with one of the first ``rising`` features.
+        The result never decreases in any of the first ``rising`` features.
         """
         scaled = _with_intercept((torch.minimum(torch.maximum(x, self.low), self.high) - self.mean) / self.scale)
         every = torch.cat([self.own, self.own.new_zeros(1, len(self.weight))]) + self.weight  # (L + 1, F + 1)
@@ -49,7 +49,7 @@ class Logistic:
 
 
 def stored_label(pair: Tensor, num_labels: int, stored: int) -> Tensor:
-    """The label of each pair s * 2R + r as it was when there were ``stored``; ``stored`` for a relation of later."""
+    """The label of each pair s * 2R + r when there were ``stored`` labels; ``stored`` for a newer relation."""
     relations, known = num_labels // 2, stored // 2
     label = pair % max(num_labels, 1)
     r = label % max(relations, 1)
@@ -57,7 +57,7 @@ def stored_label(pair: Tensor, num_labels: int, stored: int) -> Tensor:
 
 
 def empty_logistic(features: int) -> Logistic:
-    """One half for everything."""
+    """A regression that gives one half for everything."""
     zero = torch.zeros(features, dtype=torch.float64)
     weight = torch.zeros(features + 1, dtype=torch.float64)
     return Logistic(zero, zero + 1, weight, zero.new_zeros(0, features + 1), zero.clone(), zero.clone())
@@ -102,7 +102,7 @@ def fit_logistic(
 
 
 def _newton(x: Tensor, y: Tensor, start: Tensor, pull: Tensor) -> Tensor:
-    """Weights (F,) of least loss plus ``pull`` times the squared way from ``start``; damped where a step is too far."""
+    """Weights (F,) that minimise the loss plus ``pull`` times the squared distance from ``start``; damped steps."""
     w = start.clone()
     best = _loss(x, y, w, start, pull)
     for _ in range(STEPS):

@@ -1,4 +1,4 @@
-"""The edges of a timeline sorted by fact: what happened before any time is found by a search, never by a pass."""
+"""The edges of a timeline sorted by fact: what happened before any time is found by binary search."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Occurrences:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """The facts of the group of a row that occur in the snapshots known to it, each once for a row."""
+    """The facts of a row's group that occur in the snapshots known to the row, each once."""
 
     row: Tensor  # (P,)
     fact: Tensor  # (P,)
@@ -131,7 +131,7 @@ def past_of_label(timeline: Timeline) -> Callable[[Tensor, Tensor], Past]:
 
 
 def count_unseen(timeline: Timeline) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Of ``known`` (W,) and ``seen`` (N,) bool: the edges of each label that each object not seen had until then.
+    """For ``known`` (W,) and ``seen`` (N,) bool: the edges of each label of each unseen object until then.
 
     They are numbers (w N + o) 2R + r, ascending, and how many edges there are of each.
     """

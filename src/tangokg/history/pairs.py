@@ -181,7 +181,7 @@ class PairScorer(Head):
         return Terms(query[pair], partners.past.o[z[pair]], edge, value[pair, place])
 
     def same_facts(self, partners: Partners, begin: Tensor, gap: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the pairs whose (s, r, o) happened before: where they stand, their query, and their statistics."""
+        """The pairs whose (s, r, o) happened before: their rows, queries and statistics."""
         queries, windows = partners.queries, partners.windows
         facts = partners.facts.derive(count, occurrences_of, gap, self.out.dtype)
         known = windows.known.index_select(0, queries.window)

@@ -44,7 +44,7 @@ def starts_of(timeline: Timeline, labelled: bool, gap: float) -> Occurrences:
 
 
 def starts_among(edges: tuple[Column, ...], gap: float) -> NDArray[np.bool_]:
-    """(E,) which of some edges s, t, back, r, o begin a run."""
+    """(E,) which of the edges s, t, back, r, o begin a run."""
     s, t, back, r, o = edges
     order = np.lexsort((t, o, r, back, s))
     fact = [column[order] for column in (s, back, r, o)]

@@ -46,7 +46,7 @@ def draw_table(generator: torch.Generator, *shape: int, std: float) -> nn.Parame
 
 
 def best_of(value: Tensor, row: Tensor, begin: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """The ``size`` largest values of each row: their places (B, size), and which of these are meant."""
+    """The ``size`` largest values of each row: their places (B, size), and a mask of the valid ones."""
     order = torch.argsort(row * 2**33 - in_order(value), stable=True)
     end = torch.cat([begin[1:], begin.new_tensor([len(value)])])
     place = begin[:, None] + torch.arange(size, device=value.device)  # (B, size)

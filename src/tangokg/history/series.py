@@ -1,4 +1,4 @@
-"""The snapshots in which something stood, for each of many things: counts and ages at any time by binary search."""
+"""The snapshots in which each key occurs: counts and ages at any time by binary search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAR = 1e6  # usual gaps: longer than any history
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Distinct (key, snapshot), sorted: the past of a key is one run of rows, and what is known of it a part of that.
+    """Distinct (key, snapshot), sorted: the past of a key is a run of rows, and its known part begins that run.
 
     All times are in usual gaps between snapshots.
     """
@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class SeriesStatistics:
-    """What a series says of some keys, each from the snapshots ``0 .. known - 1`` and for its time ``t``."""
+    """Statistics of some keys of a series, each from the snapshots ``0 .. known - 1`` and for its time ``t``."""
 
     count: Tensor  # (M,) int64
     recent: Tensor  # (M, W) int64, in the last snapshots, as many as asked for
@@ -71,7 +71,7 @@ def usual_gap(t: Tensor) -> float:
 
 
 def make_series(key: Tensor, j: Tensor, times: Tensor) -> Series:
-    """Sort keys (E,) that stood in the snapshots ``j`` (E,), each (key, snapshot) once."""
+    """Sort keys (E,) that occur in the snapshots ``j`` (E,), each (key, snapshot) once."""
     distinct, of = torch.unique(key, return_inverse=True)
     place = torch.unique(of * max(len(times), 1) + j)
     index, j = place // max(len(times), 1), place % max(len(times), 1)
@@ -116,7 +116,7 @@ def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[i
 
 @dataclass(frozen=True, eq=False)
 class Pasts:
-    """The series of a timeline that chances are made of."""
+    """The series of a timeline from which chances are computed."""
 
     pair: Series  # key s * 2R + r
     subject: Series  # key s, in either role, for the reciprocal edges are there
@@ -135,7 +135,7 @@ def pasts_of(timeline: Timeline, gap: float) -> Pasts:
 
 
 def edges_about(timeline: Timeline, pair: Tensor) -> Tensor:
-    """The rows of edges that say of pairs s * 2R + r all that :class:`Pasts` says, ascending.
+    """The rows, ascending, of the edges that determine :class:`Pasts` for the pairs s * 2R + r.
 
     They are those of (s, r) in either role, and the first of each subject at each time.
     """

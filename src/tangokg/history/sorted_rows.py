@@ -1,4 +1,4 @@
-"""Rows sorted by group, then time, to which others are added at a cost of their own number, not of all."""
+"""Rows sorted by group, then time; adding rows costs their number, not the number of all rows."""
 
 from __future__ import annotations
 
@@ -111,14 +111,14 @@ def first_rows(*columns: Ids) -> Ids:
 
 
 def expand(start: Ids, end: Ids) -> tuple[Ids, Ids]:
-    """All numbers from each start to its end, and which one each belongs to."""
+    """All numbers from each start to its end, and the range that each belongs to."""
     size = end - start
     owner = np.repeat(np.arange(len(size)), size)
     return np.arange(len(owner)) + (start - np.cumsum(size) + size)[owner], owner
 
 
 def _number(values: Ids) -> tuple[Ids, Ids]:
-    """Distinct values in order, and which of them each is; by counting where that is faster than a sort."""
+    """Distinct values in order, and the index of each value among them; by counting where that beats a sort."""
     low = int(values.min(initial=0))
     span = int(values.max(initial=0)) - low + 1
     if span > 4 * len(values) + 1000:

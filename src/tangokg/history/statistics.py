@@ -59,7 +59,7 @@ def statistics(counted: Counted, past: Past, t: Tensor) -> Tensor:
 def last_statistics(counted: Counted, group: Tensor, known: Tensor, t: Tensor) -> Tensor:
     """Features (P, F) of groups (P,) that have one fact each, at time ``t`` (P,); zeros where none is known.
 
-    ``known`` (P,) are the snapshots that each row knows. A GPU is not waited for.
+    ``known`` (P,) are the snapshots that each row knows. This does not wait for a GPU.
     """
     occurrences = counted.occurrences
     if not len(occurrences.pair):

@@ -1,4 +1,4 @@
-"""All events of each group in a few numbers, to which others are added at a cost of their own number."""
+"""All events of each group in a few numbers; adding events costs only their number."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def total_events(edges: tuple[Column, ...], labelled: bool, starts: bool, gap: f
 
 
 def _role(entity: Ids, back: Ids, r: Ids) -> Ids:
-    """Entity and label as one number that new relations leave as it is."""
+    """Entity and label as one number, which does not change when relations are added."""
     return (2 * entity + back) * LABELS + r
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Of each group of events: how many, when the first and the last were, what is left of all when the last was."""
+    """For each group of events: their count, first and last time, and decayed sums at the last time."""
 
     group: Ids  # (G,) distinct, ascending
     count: Ids  # (G,)
@@ -94,7 +94,7 @@ def add_totals(layers: tuple[Totals, ...], new: Totals, scale: Floats) -> tuple[
 
 
 def look_up(layers: tuple[Totals, ...], group: Ids, scale: Floats) -> Totals:
-    """The totals of some groups, ascending, of those that have events."""
+    """The totals of those groups (ascending) that have events."""
     parts = [Totals(group[:0], group[:0], np.zeros(0), np.zeros(0), np.zeros((0, len(scale))))]
     for layer in layers:
         at = np.searchsorted(layer.group, group).clip(max=len(layer) - 1)
