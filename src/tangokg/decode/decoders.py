@@ -35,7 +35,7 @@ class Decoder(nn.Module, ABC):
         """
 
     def held(self, dim: int) -> int:
-        """Numbers that it holds for the gradient of one query, about."""
+        """Roughly how many numbers it keeps for the gradient of one query."""
         return 8 * dim
 
 

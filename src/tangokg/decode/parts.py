@@ -1,4 +1,4 @@
-"""A loss over many queries, computed part by part: no more scores at once than fit (docs/maths.md, row M61)."""
+"""A loss over many queries, computed part by part so that the scores fit into memory (docs/maths.md, row M61)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LossOf = Callable[..., Tensor]  # (part, *tensors) -> what the queries of a part
 
 
 def cut(costs: Tensor, room: int) -> list[slice]:
-    """Queries in parts whose costs add up to ``room`` at most, or that are one query; 0: one part for all."""
+    """Cut queries into parts that cost at most ``room`` or hold one query; with ``room`` 0, one part for all."""
     total = int(costs.sum())
     if room <= 0 or total <= room:
         return [slice(0, len(costs))]

@@ -1,4 +1,4 @@
-"""Some rows of a table beside further uses of it, with one gradient for both."""
+"""Take rows of a table that has further uses, with one gradient for both."""
 
 from __future__ import annotations
 

@@ -49,5 +49,5 @@ class Decoding:
         check_sizes_and_rates(self)
 
     def rate(self, value: float | None) -> float:
-        """A dropout rate of its own, or the common one where that is None."""
+        """The given dropout rate, or the common one if it is None."""
         return self.dropout if value is None else value

@@ -1,4 +1,4 @@
-"""Entity states at the target times, untouched ones implied, and what is computed against all of them at once."""
+"""Entity states at the target times, with untouched ones implied, and the products and losses over all of them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class States:
         return logits
 
     def _local(self) -> States:
-        """Only what has a column in the scores of this process, numbered by column.
+        """The states whose entity has a column in the scores of this process, numbered by column.
 
         Products have one shape in all processes, so that entities with equal states have equal scores: ties stay ties.
         """
@@ -146,7 +146,7 @@ class States:
 
 @dataclass(frozen=True)
 class _Part:
-    """A window at which something is asked: its number, its queries, its touched rows."""
+    """A window with queries: its number, its queries, its touched rows."""
 
     window: int
     queries: slice

@@ -61,7 +61,7 @@ class Known:
         return Windows(known.to(device), t.to(device))
 
     def history_of(self, s: Tensor, t: Tensor) -> Timeline:
-        """The history that matters for some subjects at some steps, on the host; all of it if the subjects have many edges."""
+        """The history that matters for some subjects at some steps, on the host; all of it if they have many edges."""
         ways = (self.model.sight() or Sight()).ways
         subjects, steps = np.unique(s.cpu().numpy()), np.unique(t.cpu().numpy()) if ways else NO_STEPS
         kept: Around | None = self._kept.get("around")

@@ -46,7 +46,7 @@ def load(path: str | Path, device: str = "auto", *, facts: Any = None) -> Foreca
 
 
 def _place_facts(folder: RunFolder, facts: Any) -> Dataset:
-    """Facts for a run that came without them, split at the times of its parts; those with new names are observed ones."""
+    """Facts for a run that came without them, split at the times of its parts; new names make a fact observed."""
     folder.config()
     if (folder.path / FACTS).exists():
         raise ConfigError(f"{folder.path} has its facts: load it without facts=, and give new ones to observe().")

@@ -36,7 +36,7 @@ class NoSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is made: settings with their defaults, and a function of settings, training part and generator.
+    """How to build a model: default settings, and a function of settings, training part and generator.
 
     ``train`` holds what its training takes where that is not the usual.
     """
@@ -48,7 +48,7 @@ class Recipe:
 
 
 def _build_headed(settings: HeadedSettings, train: Timeline, generator: torch.Generator) -> Headed:
-    """Heads beside the model that the settings name."""
+    """Build heads on top of the model that the settings name."""
     if settings.beside not in MODELS:
         raise ConfigError(f"beside: unknown model {settings.beside!r}.{offer(nearest(settings.beside, MODELS))}")
     recipe = MODELS[settings.beside]

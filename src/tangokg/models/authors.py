@@ -121,7 +121,7 @@ class TangoAuthors(Model):
         return Sight(self.settings.history + 1)
 
     def _move(self, z: Tensor, timeline: Timeline, known: int, t: float, generator: torch.Generator | None) -> Tensor:
-        """The rows (N + 2R, D) integrated through the last known snapshots to ``t``."""
+        """Integrate the rows (N + 2R, D) through the last known snapshots to ``t``."""
         n, first = timeline.num_entities, max(0, known - self.settings.history)
         times = [*timeline.t[first:known].tolist(), t]
         for i, j in enumerate(range(first, known)):
@@ -143,7 +143,7 @@ class TangoAuthors(Model):
         generator: torch.Generator | None,
         masks: Tensor | None = None,
     ) -> Tensor:
-        """dz/dt of all rows; the time itself plays no part."""
+        """dz/dt of all rows, independent of the time."""
         return torch.cat(self.derivative(z[:num_entities], z[num_entities:], *graph, generator, masks))
 
     def score(self, encoded: AllStates, queries: Queries) -> Tensor:

@@ -1,4 +1,4 @@
-"""Models without parameters that count what happened before: the least that a learned model has to beat."""
+"""Models without parameters that count earlier facts: the baselines that a learned model must beat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Encoded:
 
 
 def shares(scores: Tensor) -> Tensor:
-    """Scores (B, N) as shares of their sum; all candidates alike where nothing was seen."""
+    """Scores (B, N) as shares of their sum; uniform if nothing was seen."""
     total = scores.sum(1, keepdim=True)  # (B, 1)
     return torch.where(total > 0, scores / total, 1 / scores.shape[1])
 

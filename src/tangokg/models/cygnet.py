@@ -1,4 +1,4 @@
-"""CyGNet: what stood with (s, r) before is copied, anything else is generated; a mixture of both."""
+"""CyGNet: a mixture of copying earlier objects of (s, r) and generating any entity."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CyGNetSettings:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The embeddings as long as the vocabulary is now, and the windows that questions are asked at."""
+    """The embeddings, with a row for each current name, and the windows of the questions."""
 
     entities: Tensor  # (N, D)
     relations: Tensor  # (2R, D)

@@ -42,7 +42,7 @@ class DESimplESettings:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What the features of some entities are made of; the roles are head and tail."""
+    """The parameters of the features of some entities; the roles are head and tail."""
 
     static: Tensor  # (.., 2, S)
     amplitude: Tensor  # (.., 2, K, D - S), as frequency and phase
@@ -64,7 +64,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Diachronic:
-    """All entities and labels, and what the calendar says at the target times."""
+    """All entities and labels, and the calendar features of the target times."""
 
     rows: Rows
     relations: Tensor  # (2R, D)

@@ -110,14 +110,14 @@ class Flagship(Tango):
     def answer(
         self, query: Tensor, states: States, partners: Partners, generator: torch.Generator | None
     ) -> tuple[Tensor, list[Scored]]:
-        """Scores (B, N) of the states, and what each head says of some candidates."""
+        """Scores (B, N) of the states, and the scores of some candidates from each head."""
         heads: list[Scored] = self.heads(Asked(partners, states.project, float(self.gap), generator))
         return states.scores(query, partners.queries), heads
 
     def branches(
         self, encoded: Encoded, queries: Queries, generator: torch.Generator | None
     ) -> tuple[Tensor, list[Scored]]:
-        """Scores (B, N) of the states, and what each head says of some candidates."""
+        """Scores (B, N) of the states, and the scores of some candidates from each head."""
         partners = self.partners(encoded, queries)
         return self.answer(*self.ask(encoded, partners, generator), partners, generator)
 
@@ -170,7 +170,7 @@ class Flagship(Tango):
         return loss
 
     def _costs(self, partners: Partners) -> Tensor:
-        """(B,) bytes that each question holds for its gradient: scores of all entities, and rows of its partners."""
+        """(B,) bytes kept for the gradient of each question: scores of all entities, and rows of its partners."""
         met, width = partners.start.diff().index_select(0, partners.of), self.settings.width
         rows = PAIR_ROWS * met + BEST_ROWS * width  # (B,)
         columns = self.shard.most or len(self.entities)

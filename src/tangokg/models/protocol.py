@@ -1,4 +1,4 @@
-"""What a model is to the training loop, the evaluator and the forecaster. A baseline is a class with these methods."""
+"""The interface of models to the training loop, the evaluator and the forecaster: a baseline has these methods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def relative_distance(start: Tensor, end: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What of a history bears on a question beside all edges of its subject: a forecast looks at this part alone."""
+    """The part of a history that a question needs besides all edges of its subject; a forecast uses only this part."""
 
     snapshots: int = 0  # the last so many, whole; 0: encoding needs none
     ways: tuple[int, ...] = ()  # the last edges of those whom the subject met, so many of each, and so on from them
@@ -35,7 +35,7 @@ class Sight:
 
 @dataclass(frozen=True)
 class Held:
-    """Bytes that training holds beside the weights, about."""
+    """Roughly how many bytes training holds besides the weights."""
 
     scores: int  # for a question of the part that is computed: its scores, and what leads to them
     question: int = 0  # for every question of a step, whatever the parts

@@ -1,4 +1,4 @@
-"""The recurrency baseline whole: what happened comes again, the same fact or at least the same object."""
+"""The full recurrency baseline: what happened comes again, the same fact or at least the same object."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class RecurrencySettings:
 
     @property
     def usual_alpha(self) -> float:
-        """Of a label about which validation says nothing."""
+        """The alpha of a label without validation facts."""
         alone = PARTS[self.part]
         return self.alpha if alone is None else alone
 
 
 @dataclass(frozen=True, eq=False)
 class Recurred:
-    """What the baseline knows at its windows."""
+    """The facts that the baseline knows at its windows."""
 
     strict: Occurrences  # of (s, r, o)
     sums: Tensor  # (E,) see :func:`decayed_counts`

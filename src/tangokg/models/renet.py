@@ -59,7 +59,7 @@ class SubjectPast:
     length: Tensor  # (B,) how many of the k there are
 
     def steps(self, *more: Tensor) -> Tensor:
-        """All of it beside what else stays the same (B, D), at each step: (B, k, C)."""
+        """The input of the network at each step, with the parts that stay the same (B, D): (B, k, C)."""
         still = [x[:, None].expand_as(self.g) for x in (self.e_s, *more)]
         return torch.cat([still[0], self.g, *still[1:], self.whole], dim=2)
 

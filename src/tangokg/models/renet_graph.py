@@ -22,7 +22,7 @@ CHUNK = 2**14  # edges added up at once where there is no kernel: their products
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhoods:
-    """The last layer before its two parts are added: most rows are asked for by nobody."""
+    """The last layer before its two parts are added, because most rows are never read."""
 
     h: Tensor  # (M, D) states before the layer
     at: Tensor  # (A,) which of them is that of each row
@@ -31,11 +31,11 @@ class Neighbourhoods:
     first: Tensor  # (A, D) the mean of the first layer, which no dropout touches
 
     def all(self, rate: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
-        """Every row (A, D)."""
+        """All rows (A, D)."""
         return self.mean + dropout((self.h @ self.loop).index_select(0, self.at), rate, generator)
 
     def read(self, row: Tensor, rate: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
-        """These rows (n, D)."""
+        """The given rows (n, D)."""
         loop = self.h.index_select(0, self.at.index_select(0, row)) @ self.loop
         return self.mean.index_select(0, row) + dropout(loop, rate, generator)
 

@@ -1,4 +1,4 @@
-"""Who took part in which snapshot: the rows that RE-Net computes, and the last ones of each entity."""
+"""The entities of each snapshot: the rows that RE-Net computes, and the last rows of each entity."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Appearances:
     def last(self, entity: Tensor, known: Tensor, history: int) -> tuple[Tensor, Tensor]:
         """Rows (B, k) of each entity's last snapshots before ``known``, the oldest first, and how many (B,) there are.
 
-        After as many come rows that mean nothing.
+        The remaining rows are padding.
         """
         first = entity * (self.num_snapshots + 1)
         start, end = torch.searchsorted(self.key, first), torch.searchsorted(self.key, first + known)

@@ -77,7 +77,7 @@ class Calendar:
 
 @dataclass(frozen=True, eq=False)
 class Dated:
-    """What a question is made of: the tokens of a time belong to a window."""
+    """The parts of a question; the tokens of a time belong to a window."""
 
     entities: Tensor  # (N, D)
     relations: Tensor  # (2R, D), what the LSTM reads first

@@ -82,13 +82,13 @@ class TangoSettings:
         return {"dim": min(most, 32 if size.facts < FEW_FACTS else 64 if size.facts < MANY_FACTS else 200)}
 
     def method(self) -> Method:
-        """How intervals are integrated."""
+        """The solver and gradient for intervals."""
         return Method(self.solver, self.gradient, self.steps, self.nodes, self.rtol, self.atol)
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What the model knows at the target times of some windows."""
+    """The states of the model at the target times of some windows."""
 
     states: States
     start: Tensor  # (M, D) of the touched rows at the oldest snapshot
@@ -141,7 +141,7 @@ class Tango(Model):
             self.register_buffer("draw", torch.empty((), dtype=torch.int64).random_(generator=generator))
 
     def settle(self, train: Timeline) -> None:
-        """Derive what newcomers start from out of the trained embeddings."""
+        """Derive the first states of newcomers from the trained embeddings."""
         with torch.no_grad():
             prior, prototype = prototypes(train, self.entities, self.seen, self.shard)
             self.prior.copy_(prior)
@@ -201,14 +201,14 @@ class Tango(Model):
         return Sight(self.settings.history + 1) if self.settings.graphs == "own" else None
 
     def _with_start(self, states: States, start: Tensor) -> States:
-        """States beside the first ones, which are multiplied by the factor of their window: (.., 2D)."""
+        """Concatenate the states with the first ones, multiplied by the factor of their window: (.., 2D)."""
         still = start * states.factor.index_select(0, states.block.window)[:, None]  # (M, D)
         return replace(states, base=states.base.repeat(1, 2), touched=torch.cat([states.touched, still], dim=1))
 
     def _captured(
         self, timeline: Timeline, windows: Windows, relations: Tensor, generator: torch.Generator | None
     ) -> Captured | None:
-        """Graphs for a training step over windows of this size, where they serve and are there."""
+        """Captured graphs for a training step over windows of this size, if they apply and exist."""
         settings = self.settings
         plain = (
             settings.ode
@@ -235,7 +235,7 @@ class Tango(Model):
     def _move(
         self, z: Tensor, block: Block, relations: Tensor, masks: Tensor, tensors: tuple[Tensor, ...] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
+        """Integrate the touched rows (M, D) through all intervals; also the factor (W,) of all other rows."""
         time_unit = self.settings.step_time / self.gap.double()
         longest = self.settings.reach * self.longest_gap if self.settings.reach else None
         factor = z.new_ones(len(block))
@@ -256,7 +256,7 @@ class Tango(Model):
         return self.settings.length * normalize(h)
 
     def _grown(self, timeline: Timeline) -> tuple[Tensor, Tensor, Tensor | None]:
-        """For evaluation: embeddings and relations as many as there are now, and which entities training saw.
+        """For evaluation: embeddings and relations for all current names, and which entities training saw.
 
         What training never saw has the prior and starts from its edges, unless the settings leave it its own row: then
         all are known by their embeddings.

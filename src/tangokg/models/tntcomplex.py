@@ -88,7 +88,7 @@ class TNTComplEx(Model):
         return Factors(entities, relations, timeless, self._moments_at(windows.t))
 
     def _moments_at(self, t: Tensor) -> Tensor:
-        """The vectors (W, 2D) of some times (W,); a time before all of training has that of the first."""
+        """The vectors (W, 2D) of some times (W,); a time before training has the vector of the first training time."""
         times, width = self.times.double(), self.moments.shape[1]
         end = torch.searchsorted(times, t, right=True).clamp(min=1)  # (W,) training times so far
         moment = self.moments.index_select(0, end - 1)

@@ -40,7 +40,7 @@ class TTransESettings:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """What a question is made of: the time's vector belongs to a window."""
+    """The parts of a question; the vector of a time belongs to a window."""
 
     entities: Tensor  # (N, D), none longer than 1
     relations: Tensor  # (2R, D)

@@ -1,4 +1,4 @@
-"""Probabilities beside what happened: reliability, expected calibration error, Brier score."""
+"""Probabilities compared with outcomes: reliability, expected calibration error, Brier score."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Calibration:
         return [Bin(len(part), _mean(self.p[part]), _mean(self.happened[part])) for part in parts]
 
     def error(self, count: int = BINS, least: float = LEAST) -> float:
-        """The expected calibration error: how far said and happened are apart, the mean over the bins' answers."""
+        """The expected calibration error: the mean difference between said and happened, weighted by answers."""
         bins = self.bins(count, least)
         total = sum(b.answers for b in bins)
         return sum(b.answers * abs(b.said - b.happened) for b in bins) / total if total else 0.0

@@ -54,7 +54,7 @@ def read_candidates(source: Any, vocab: Vocabulary, clock: Clock) -> CandidateLi
 
 
 def fingerprint(vocab: Vocabulary) -> bytes:
-    """What a file of ids says of the names that they stand for."""
+    """The fingerprint of the names that the ids in a file stand for."""
     names = "\n".join([*vocab.entities, "", *vocab.relations])
     return hashlib.sha256(names.encode()).hexdigest().encode()
 
@@ -125,14 +125,14 @@ def _questions(batch: pa.RecordBatch, place: str, vocab: Vocabulary, clock: Cloc
 
 
 def _column(batch: pa.RecordBatch, name: str, place: str, kind: str, vocab: Vocabulary) -> Ids:
-    """The ids of a column, -1 where there is nothing."""
+    """The ids of a column; -1 for an empty cell."""
     if name not in batch.schema.names:
         return np.full(len(batch), -1)
     return _ids(batch[name], place, kind, vocab)
 
 
 def _ids(cells: pa.Array, place: str, kind: str, vocab: Vocabulary) -> Ids:
-    """Ids as they are or of names; -1 where there is nothing."""
+    """Ids as they are, or the ids of names; -1 for an empty cell."""
     size = vocab.num_entities if kind == "entity" else vocab.num_relations
     if pa.types.is_null(cells.type):
         return np.full(len(cells), -1)
@@ -150,7 +150,7 @@ def _ids(cells: pa.Array, place: str, kind: str, vocab: Vocabulary) -> Ids:
 
 
 def _id(name: str, place: str, kind: str, vocab: Vocabulary) -> int:
-    """The id of a name, -1 of an empty one."""
+    """The id of a name; -1 for an empty name."""
     if not name:
         return -1
     try:

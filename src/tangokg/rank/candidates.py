@@ -30,7 +30,7 @@ class CandidateLists:
     num_labels: int
 
     def __call__(self, queries: Queries, t: Tensor) -> Listed:
-        """The list of each query; one without a list is an error."""
+        """The list of each query; raises an error for a query without a list."""
         device = queries.s.device
         key = dated_key(self.t.to(device), t, queries.s, queries.r, self.num_entities, self.num_labels)
         known = (queries.s < self.num_entities) & (queries.r < self.num_labels)
@@ -86,7 +86,7 @@ def _distinct(objects: Any) -> Ids:
 
 
 def list_candidates(candidates: Candidates, queries: Queries, t: Tensor, num_entities: int) -> Listed:
-    """The list of each query, checked: one for each, of entities that there are."""
+    """The list of each query, after checking that there is one for each and that all ids exist."""
     lists = candidates(queries, t)
     if len(lists.start) != len(queries):
         raise DataError(f"candidates: {len(lists.start):,} lists for {len(queries):,} queries; expected one for each.")

@@ -42,7 +42,7 @@ LISTS = 2**10  # looked through at once
 
 @dataclass(frozen=True, eq=False)
 class Exam:
-    """What is asked, what is known then, and what each filter leaves out: all that depends on the data alone.
+    """The queries, the known snapshots, and what each filter leaves out: everything that depends on the data alone.
 
     Made once by :func:`prepare`, it serves any number of models, or one model after each epoch.
     """
@@ -194,7 +194,7 @@ def fitting_cells(device: torch.device) -> int:
 
 @contextmanager
 def answering(model: Model) -> Iterator[None]:
-    """The model in evaluation mode without gradients; its mode is given back whatever happens."""
+    """The model in evaluation mode without gradients; its previous mode is always restored."""
     training = model.training
     model.eval()
     try:

@@ -58,7 +58,7 @@ def count_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs]) 
 
 
 def count_divided_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs], shard: Shard) -> Rivals:
-    """The counts where each process has the scores of its own entities: the sum over all of them (row M63)."""
+    """The counts if each process has the scores of its own entities: the sum over all processes (row M63)."""
     scores, rows = scores.detach(), torch.arange(len(answer), device=answer.device)
     true, (local, _) = shard.at(scores, rows, answer), shard.place(answer)  # (B,)
     greater, equal, damaged = _count(scores, true[:, None])
@@ -78,7 +78,7 @@ def count_divided_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, 
 
 
 def count_sparse_rivals(scores: SparseScores, answer: Tensor, left_out: Mapping[str, Pairs]) -> Rivals:
-    """The same counts from what is not zero: the shared values of a group are sorted, and its queries look there."""
+    """The same counts from sparse scores: each group's shared values are sorted once and searched by its queries."""
     true = scores.at(torch.arange(len(answer), device=answer.device), answer)  # (B,)
     greater, equal, damaged = _count_shared(scores, true)
     shared, x_true = scores.shared_at(scores.row, scores.o), true.index_select(0, scores.row)  # (P,)
@@ -140,7 +140,7 @@ def _count_shared(scores: SparseScores, true: Tensor) -> tuple[Tensor, Tensor, T
 def _take_off(
     rivals: Rivals, true: Tensor, answer: Tensor, left_out: Mapping[str, Pairs], at: Mapping[str, Tensor]
 ) -> Rivals:
-    """The counts of all candidates less those of each filter, whose scores are ``at``."""
+    """The counts of all candidates minus those that each filter leaves out, whose scores are ``at``."""
     greater, equal = {}, {}
     for name, (row, o) in left_out.items():
         x, x_true = at[name], true.index_select(0, row)  # (P,)
@@ -151,7 +151,7 @@ def _take_off(
 
 
 def ranks_of(parts: Sequence[Rivals]) -> dict[str, Ranks]:
-    """The ranks that follow from the counts of all parts, one after the other; a damaged score is an error."""
+    """The ranks that follow from the counts of consecutive parts; raises an error for a damaged score."""
     _refuse(torch.cat([part.damaged for part in parts]))
     ranks = {}
     for name in parts[0].greater:

@@ -1,4 +1,4 @@
-"""How sure a figure is: intervals by resampling the queries, and a test between two models on the same ones."""
+"""Uncertainty of figures: intervals by resampling the queries, and a paired test of two models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDING = 1e-12  # sums of the same numbers in another order count as equal
 
 @dataclass(frozen=True)
 class Paired:
-    """One model less another on the same queries."""
+    """The difference between two models on the same queries."""
 
     difference: float
     low: float  # of the interval of the difference
@@ -42,7 +42,7 @@ def resampled_means(values: Tensor, generator: torch.Generator, resamples: int =
 
 
 def interval(means: Tensor, level: float = LEVEL) -> tuple[float, float]:
-    """The percentile interval of means (resamples,): ``level`` of them lie in it, as many below it as above."""
+    """The percentile interval of means (resamples,): it holds ``level`` of them, with equal tails."""
     outside = (1 - level) / 2
     low, high = torch.quantile(means, means.new_tensor([outside, 1 - outside])).tolist()
     return low, high

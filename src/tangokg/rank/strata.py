@@ -1,4 +1,4 @@
-"""Queries by what was known of their answer: the same fact, another fact of the same two, or nothing."""
+"""Queries grouped by what was known of their answer: the same fact, another fact of the same pair, or nothing."""
 
 from __future__ import annotations
 

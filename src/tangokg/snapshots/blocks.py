@@ -122,7 +122,7 @@ def build_block(
 
 
 def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity | None = None) -> BlockPlan:
-    """The runs of windows that know so many snapshots, in room for them or in a given one."""
+    """Plan the block of windows that know ``known`` snapshots, with the given capacity or the least one."""
     history, wide = min(history, len(timeline)), len(known)
     touched = timeline.derive(touched_rows, history)
     count = history if capacity else min(history, int(known.max(initial=0)))  # the first intervals may be empty
@@ -218,7 +218,7 @@ def _edges(touched: TouchedRows, source: Tensor, numbers: Tensor, rooms: Ids) ->
 
 
 def _with_rows(block: Block, extra: Tensor) -> Block:
-    """The block with rows for these keys too, where it has none yet."""
+    """Add rows for these keys to the block, where it has none yet."""
     key = torch.unique(torch.cat([block.key, extra]))
     moved = torch.searchsorted(key, block.key)  # (M,) new place of each row
     ends = torch.arange(len(block) + 1, device=key.device) * block.num_entities

@@ -1,4 +1,4 @@
-"""The one window builder: which snapshots may be used for which target time, and the queries asked at it."""
+"""The one window builder: the snapshots known at each target time, and the queries asked then."""
 
 from __future__ import annotations
 

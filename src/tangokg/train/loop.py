@@ -70,7 +70,7 @@ def fit(
 
 
 def _run(session: Session, stop: Stop) -> None:
-    """Train to the end, or raise :class:`Interrupted` with what was kept; a second signal ends at once."""
+    """Train to the end, or raise :class:`Interrupted` with the best weights so far; a second signal ends at once."""
     with watching() as watch, watch.patiently():
         try:
             session.run(first_of(watch.stop, stop, Budget(session.settings.budget)))
@@ -146,12 +146,12 @@ class Session:
         self.saved = time.monotonic()
 
     def _due(self) -> bool:
-        """Whether it is time for a checkpoint; where all processes take part in it, all say the same."""
+        """Whether it is time for a checkpoint; if all processes take part in it, all agree."""
         late = time.monotonic() - self.saved > self.settings.checkpoint_seconds
         return bool(self.group.largest(int(late))) if self.group.divides_entities else late
 
     def run(self, stop: Stop) -> None:
-        """Epoch after epoch until the settings or ``stop`` say so; the progress says which."""
+        """Train epoch by epoch until the settings or ``stop`` end it; the progress records which."""
         p = self.progress
         if not p.epoch and not p.position:
             self.plain.settle(self.material.train)
@@ -172,7 +172,7 @@ class Session:
             self._keep_weights()
 
     def _targets(self) -> Tensor:
-        """What an epoch goes through: target snapshots, or edges."""
+        """All targets of an epoch: target snapshots, or edges."""
         return self.material.edges if self.settings.batch_queries else self.material.targets
 
     def _ending(self, stop: Stop) -> str:
@@ -181,7 +181,7 @@ class Session:
         return said if said == STOPPED else self.done() or said
 
     def _agree(self, stop: Stop) -> str:
-        """What ``stop`` says, in one process or another: all of them end at the same step."""
+        """The answer of ``stop`` in any of the processes, so that all end at the same step."""
         said, reasons = stop(self.progress), ("", *ENDINGS)
         return said if self.group.size == 1 else reasons[self.group.largest(reasons.index(said))]
 
@@ -225,7 +225,7 @@ class Session:
         return ""
 
     def _step(self, targets: Tensor, totals: Tensor) -> None:
-        """One step over some target snapshots, or over some edges of all of them; each process takes its share."""
+        """One step over some target snapshots or edges; each process takes its share."""
         train, group, rows = self.material.train, self.group, len(targets)
         share = group.share(rows)
         windows, queries, count = self.material.draw(targets, share, self.settings, self.generators["order"])
@@ -251,7 +251,7 @@ class Session:
         totals[1] += count
 
     def _read(self, totals: Tensor) -> None:
-        """Add the sums on the device to the progress; a loss that is NaN or infinite ends the run."""
+        """Add the sums on the device to the progress; a NaN or infinite loss ends the run."""
         loss, queries = totals.tolist()
         totals.zero_()
         if not math.isfinite(loss):
@@ -261,7 +261,7 @@ class Session:
         self.progress.queries += int(queries)
 
     def _close_epoch(self) -> None:
-        """Validate, keep the weights where they are the best so far, and log the epoch."""
+        """Validate, keep the weights if they are the best so far, and log the epoch."""
         p = self.progress
         check_finite(self.plain, p.epoch + 1, self.settings)
         row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
@@ -300,7 +300,7 @@ class Session:
             self.progress.check_seconds = 0.5 * self.progress.seconds * len(self.material.exam) / trained
 
     def finish(self) -> Model:
-        """The model with its best weights, without what only training needs."""
+        """The model with its best weights; memory that only training needs is released."""
         self.plain.release()
         if self.best:
             self.plain.load_state_dict(self.best)

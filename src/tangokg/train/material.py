@@ -1,4 +1,4 @@
-"""Dataset and config -> what a training looks at: snapshots, validation queries, resolved settings, first weights."""
+"""Dataset and config -> the input of training: snapshots, validation queries, resolved settings, first weights."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tangokg.train.settings import RunConfig, TrainSettings, by_rule
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What training looks at: the training snapshots, and what is asked of validation."""
+    """The input of training: the training snapshots, and the validation queries."""
 
-    source: Timeline  # the training part alone, on the host: what the model is made from
-    train: Timeline  # the same with earlier snapshots, where there are some; these are known, not trained on
+    source: Timeline  # the training part alone, on the host: the model is built from it
+    train: Timeline  # the same with earlier snapshots, if any; these are known, but not trained on
     first: int  # index of the first training snapshot
     exam: Exam | None  # the queries of the validation part, where there is one
 
     @classmethod
     def of(cls, dataset: Dataset, device: torch.device, horizons: int = 1) -> Material:
-        """With ``horizons`` > 1 each validation query is asked one step ahead, and up to so many steps ahead.
+        """With ``horizons`` > 1 each validation query is asked twice: one step ahead, and up to so many steps ahead.
 
         What training has seen is always known: the weights know it too.
         """
@@ -100,7 +100,7 @@ def build_model(config: RunConfig, train: Timeline) -> Model:
 
 
 def can_learn(config: RunConfig, material: Material, processes: int = 1) -> bool:
-    """Whether the model has parameters; too few times, or too little memory for them, is an error."""
+    """Whether the model has parameters to train; raises an error if there are too few times or too little memory."""
     with torch.device("meta"):  # sizes without memory
         sized = build_model(config, material.source)
     if not any(True for _ in sized.parameters()):

@@ -1,4 +1,4 @@
-"""A run folder: plain files with a schema version, from which a trained model comes back without executing anything."""
+"""A run folder: plain files with a schema version, from which a trained model is loaded without executing code."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether its training is complete."""
+        """Whether its training has finished."""
         if not self.usable:
             return False
         with suppress(RunError):  # reading the weights says what is wrong
@@ -89,13 +89,13 @@ class RunFolder:
 
     @property
     def seen(self) -> str:
-        """Why its figures are not comparable, where it started from a run that saw too much; else ""."""
+        """Why its figures are not comparable, if it started from a run that saw held-back facts; else ""."""
         return str(self._tables().get("data", {}).get("seen", ""))
 
     def create(
         self, dataset: Dataset, config: RunConfig, origin: Path | None = None, exposure: Exposure | None = None
     ) -> None:
-        """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
+        """Write everything but the weights under another name, then rename: a kill leaves no half-written run."""
         partial = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
         data: dict[str, Any] = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
         data["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
@@ -118,7 +118,7 @@ class RunFolder:
             shutil.rmtree(partial.path, ignore_errors=True)
 
     def save_model(self, model: Model, progress: Progress, exposure: Exposure | None = None) -> None:
-        """The trained weights and the log of the epochs; from now on the run is usable, and finished if it ended."""
+        """Write the trained weights and the log of epochs; the run is now usable, and finished if training ended."""
         write_log(self.log, progress)
         names = ("epoch", "best_epoch", "best_mrr", "ended")
         summary = {name: getattr(progress, name) for name in names if getattr(progress, name) != ""}
@@ -127,7 +127,7 @@ class RunFolder:
         save_tensors(self.weights, dict(model.state_dict()), note)
 
     def reopen(self, config: RunConfig) -> None:
-        """Resume a run under other limits: it is unfinished again, and the weights that it has stay usable."""
+        """Resume a run under other limits: it becomes unfinished, and its weights stay usable."""
         if self.usable:
             weights, note = load_tensors(self.weights)
             note["progress"] = {**note.get("progress", {}), "ended": STOPPED}
@@ -136,27 +136,27 @@ class RunFolder:
         write_atomically(self.path / "config.toml", to_toml(self._tables() | config.to_tables()).encode())
 
     def progress(self) -> Progress:
-        """How the training of a run went, in short; `log.csv` has the epochs."""
+        """A summary of the training of a run; `log.csv` has the epochs."""
         try:
             return Progress.of(load_note(self.weights).get("progress", {}))
         except ConfigError as error:
             raise RunError(f"{self.path}: the weights were written by another version ({error}).") from None
 
     def save_stopped(self, model: Model, progress: Progress, exposure: Exposure) -> None:
-        """The best weights of a training that was stopped; figures and chances of earlier ones are not theirs."""
+        """Write the best weights of a stopped training; remove figures and chances that belong to earlier weights."""
         for name in ("metrics.json", "chances.safetensors"):
             (self.path / name).unlink(missing_ok=True)
         self.save_model(model, progress, exposure)
 
     def exposure(self, dataset: Dataset | None = None) -> Exposure:
-        """Which facts its weights depend on; ``dataset`` is the one of the run, where it has been read."""
+        """The facts that its weights depend on; ``dataset`` is the dataset of the run, if already read."""
         try:
             return Exposure.from_note(load_note(self.weights).get("exposure"), dataset or self.dataset())
         except ConfigError as error:
             raise RunError(f"{self.weights}: damaged or not of this form ({error}).") from None
 
     def planned_exposure(self, dataset: Dataset) -> Exposure:
-        """Which facts its weights depend on before any refit, whether it has weights yet or not."""
+        """The facts that its weights depend on before any refit, whether it has weights yet or not."""
         until = self._tables().get("data", {}).get("until", -math.inf)
         return Exposure.of(dataset, Exposure(until if isinstance(until, int | float) else math.inf), self.seen)
 
@@ -165,7 +165,7 @@ class RunFolder:
         write_atomically(self.path / "metrics.json", (json.dumps(metrics, indent=2) + "\n").encode())
 
     def metrics(self) -> dict[str, Any]:
-        """What ``metrics.json`` holds; nothing where it is missing or cannot be read."""
+        """The content of ``metrics.json``; empty if it is missing or cannot be read."""
         try:
             metrics = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -209,7 +209,7 @@ class RunFolder:
         return replace(facts, files={name: sum_ for sum_, _, name in sums}, own=self._counts(data.get("own"), vocab))
 
     def _counts(self, counts: Any, vocab: Vocabulary) -> tuple[int, int, int] | None:
-        """How many names and later facts the run was made with, where that is recorded."""
+        """The numbers of names and later facts that the run was made with, if recorded."""
         if counts is None:
             return None
         most = vocab.num_entities, vocab.num_relations, math.inf
@@ -247,7 +247,7 @@ class RunFolder:
         return self
 
     def remove(self) -> None:
-        """Delete the folder, only where it is a run."""
+        """Delete the folder, but only if it is a run."""
         if not (self.path / "config.toml").exists():
             raise RunError(f"{self.path}: not a run folder, so --overwrite does not delete it. Choose another --out.")
         shutil.rmtree(self.path)
@@ -278,7 +278,7 @@ class RunFolder:
 
 
 def _rebuild(config: RunConfig, past: Quadruples, weights: dict[str, Tensor]) -> Model:
-    """The model with the size of its weights: facts observed since training may have brought new names."""
+    """Build the model with the size of its weights: facts observed since training may have added names."""
     model = build_model(config, build_timeline(past))
     rows = {kind: len(weights[name]) for name, kind in model.rows.items() if name in weights and weights[name].dim()}
     sizes = rows.get("entity", past.vocab.num_entities), rows.get("relation", 2 * past.vocab.num_relations) // 2

@@ -1,4 +1,4 @@
-"""What a run is: a model with its settings, how it is trained, and a seed. One TOML file."""
+"""The configuration of a run in one TOML file: a model with its settings, how to train it, and a seed."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def make_config(
 
 
 def inherit(config: RunConfig, begun: RunConfig) -> RunConfig:
-    """``config`` with the values that a begun run got by rule: on another machine the rule may give others."""
+    """``config`` with the values that an existing run got by rule: on another machine the rule may give others."""
     train = {name: getattr(config.train, name) or getattr(begun.train, name) for name in RULED}
     settings, known = config.settings, {f.name for f in fields(config.settings)}
     if type(settings) is type(begun.settings):
@@ -168,7 +168,7 @@ def inherit(config: RunConfig, begun: RunConfig) -> RunConfig:
 
 
 def change(config: RunConfig, assignments: Iterable[tuple[str, Any]], where: str) -> RunConfig:
-    """``config`` with other values for settings of the model or of training, by key, all at once.
+    """``config`` with changed settings of the model or of training, by key, all at once.
 
     So a decoder may be chosen after its settings. A number of epochs lifts the limit of time, unless both are given.
     The message about an unknown key offers those of both tables.

@@ -34,7 +34,7 @@ class Reporter(Protocol):
 
 
 def never(progress: Progress) -> str:
-    """Go on."""
+    """Never stop."""
     return ""
 
 
@@ -49,7 +49,7 @@ class Budget:
 
 
 def first_of(*stops: Stop) -> Stop:
-    """Call one after the other; the first that ends training decides."""
+    """Call several stops in order; the first that ends training decides."""
     return lambda progress: next(filter(None, (stop(progress) for stop in stops)), "")
 
 

@@ -1,4 +1,4 @@
-"""The validation part, ranked by one process or several."""
+"""Validation by one or several processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tangokg.train.processes import Group
 
 
 def validate(model: Model, exam: Exam, group: Group) -> dict[str, float]:
-    """MRR and Hits, time-aware; each process asks some windows, or ranks its own entities in all of them."""
+    """Time-aware MRR and Hits; each process takes some windows, or ranks its own entities in all of them."""
     count, rank, size = len(exam.windows), group.rank, group.size
     if count < size or not group.divides_windows:
         return examine(model, exam)["time-aware"].to_dict()

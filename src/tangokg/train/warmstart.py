@@ -17,7 +17,7 @@ from tangokg.quads.vocabulary import Vocabulary
 
 
 def continue_dataset(old: Dataset, new: Dataset) -> Dataset:
-    """``new`` in the names and the clock of ``old``, whose facts before the new training part stay known.
+    """``new`` with the names and the clock of ``old``, whose facts before the new training part stay known.
 
     Facts of ``new`` that belong to no part (those that stand alone) stay known as well.
     """
@@ -49,7 +49,7 @@ def adopt(model: Model, old: Model, vocab: Vocabulary, old_vocab: Vocabulary) ->
 
 
 def _places(kind: str, rows: int, old: Vocabulary, new: Vocabulary) -> Tensor:
-    """(n, 2) rows of a table of ``rows`` rows, there and here; names observed after training have none there."""
+    """(n, 2) rows in the old and the new table, of ``rows`` old rows; names observed after training have no old row."""
     if kind == "entity":
         return _shared(old.entities[:rows], new.entities)
     stated = _shared(old.relations[: rows // 2], new.relations)
@@ -57,7 +57,7 @@ def _places(kind: str, rows: int, old: Vocabulary, new: Vocabulary) -> Tensor:
 
 
 def _shared(old: tuple[str, ...], new: tuple[str, ...]) -> Tensor:
-    """(n, 2) ids of the names that stand in both: there, here."""
+    """(n, 2) ids, old and new, of the names that both have."""
     ids = {name: i for i, name in enumerate(new)}
     return torch.tensor([(i, ids[name]) for i, name in enumerate(old) if name in ids]).view(-1, 2)
 

@@ -41,7 +41,7 @@ class Captures:
         self.unit = {name: max(1.0, size / len(timeline)) for name, size in asdict(every).items()}  # of a window
 
     def serve(self, timeline: Timeline, parameters: tuple[Tensor, ...]) -> bool:
-        """Whether these graphs read this timeline and these very tensors."""
+        """Whether these graphs read this timeline and exactly these tensors."""
         same = all(a is b and a.data_ptr() == at for a, b, at in zip(parameters, self.parameters, self.at, strict=True))
         return timeline is self.timeline and same
 
@@ -135,7 +135,7 @@ class _Replay(torch.autograd.Function):
 
 @contextmanager
 def _capture(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
-    """Record what runs on the GPU; no garbage is collected meanwhile, for a graph that dies spoils one that is made."""
+    """Record what runs on the GPU; no garbage is collected meanwhile, since a deleted graph would spoil the capture."""
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()
