@@ -37,7 +37,7 @@ class EvaluationSettings:
 
     def __post_init__(self) -> None:
         if self.multi_step and self.horizons != (None,):
-            raise ConfigError("--multi-step and --horizon both set where the history ends: give one of them.")
+            raise ConfigError("--multi-step and --horizon both set the end of the history: give one of them.")
         if self.protocol == "tgb" and (self.inductive or self.multi_step or self.horizons != (None,)):
             raise ConfigError("--protocol tgb asks all queries one step ahead: leave out the other protocols.")
 

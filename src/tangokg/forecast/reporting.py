@@ -50,7 +50,7 @@ def write_report(
     for entry in entries[1:]:
         entry.check(dataset, allow_seen, f"runs of one report have the same facts as the first, {entries[0].name}")
     if not len(dataset.parts[split]):
-        raise DataError(f"{dataset.name}: the {split} part is empty, so there is nothing to report on; take another.")
+        raise DataError(f"{dataset.name}: the {split} part is empty, so there is nothing to report on; choose another.")
     if len(entries) > 1:
         entries[0].check(dataset, allow_seen)
     forecasters = [entry.obtain(dataset, device) for entry in entries]

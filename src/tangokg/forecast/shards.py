@@ -96,7 +96,7 @@ def divide_columns(observe: list[str], queries: str | None, columns: dict[str, s
 def question_files(queries: str) -> list[Path]:
     """The files of a pattern, or the one file, in order of their names."""
     if is_address(queries):
-        raise ConfigError("a part of the questions (--shard) is taken from files, and this is a database.")
+        raise ConfigError("--shard needs questions from files, and this is a database.")
     files = sorted(Path(name) for name in glob(queries, recursive=True)) if is_pattern(queries) else [Path(queries)]
     files = [path for path in files if path.is_file()]
     if not files:

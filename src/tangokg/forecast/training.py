@@ -259,7 +259,7 @@ def _open(out: str | Path, training: _Training, resume: bool, overwrite: bool) -
             )
         if existing != config:
             if folder.finished and not folder.checkpoint.exists():
-                raise RunError(f"{folder.path} has no checkpoint any more to go on from; use --overwrite.")
+                raise RunError(f"{folder.path} has no checkpoint to resume from; use --overwrite.")
             folder.reopen(config)
         return folder
     folder.claim(overwrite)

@@ -113,7 +113,7 @@ def _questions(batch: pa.RecordBatch, place: str, vocab: Vocabulary, clock: Cloc
     if (both := present["subject"] == present["object"]).any() or (relation < 0).any():
         row = int(np.flatnonzero(both | (relation < 0))[0])
         raise DataError(
-            f"{place}: row {batch[row : row + 1].to_pylist()[0] | {'candidates': '...'}} is no question; expected a "
+            f"{place}: row {batch[row : row + 1].to_pylist()[0] | {'candidates': '...'}} is not a question; expected a "
             f"relation, and either a subject or an object."
         )
     s = np.where(present["subject"], ids["subject"], ids["object"])
@@ -156,7 +156,7 @@ def _id(name: str, place: str, kind: str, vocab: Vocabulary) -> int:
     try:
         of_entities, of_relations = vocab.ids_of([name], []) if kind == "entity" else vocab.ids_of([], [name])
     except KeyError:
-        raise DataError(f"{place}: the data set has no {kind} {name!r}; names must be written as there.") from None
+        raise DataError(f"{place}: the data set has no {kind} {name!r}; check its spelling.") from None
     return (of_entities or of_relations)[0]
 
 

@@ -36,7 +36,7 @@ def read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Datase
         exact = table.column("exact").to_numpy().astype(np.float64) if timed else None
     except FileNotFoundError:
         raise RunError(
-            f"{path}: the facts are not here; a shared run may come without them. Give them when it is loaded: "
+            f"{path}: the facts are missing; a shared run may come without them. Give them when it is loaded: "
             f"tk.load(RUN, facts=events), with dated facts as tk.read_events takes them. For the command line, save "
             f"what was loaded as a run folder: tk.load(RUN, facts=events).save(FOLDER)."
         ) from None

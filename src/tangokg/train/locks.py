@@ -83,7 +83,7 @@ def owning(folder: Path, wait: float = 0.0) -> Iterator[None]:
             f"{folder} is in use by {_holder(path)}. Wait until it ends, stop it, or choose another --out (or RUN)."
         ) from None
     except OSError as error:
-        raise RunError(f"{folder}: cannot be made: {error.strerror or error}. Choose another --out.") from None
+        raise RunError(f"{folder}: cannot be created: {error.strerror or error}. Choose another --out.") from None
     try:
         if outermost:
             _sign(path)

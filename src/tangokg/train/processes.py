@@ -113,7 +113,7 @@ def to_start(devices: int | None, nodes: int | None, rendezvous: str | None) -> 
             raise ConfigError(f"{options}: torchrun or Slurm started {size} processes. Leave the options out.")
         return False
     if rendezvous is not None and (nodes or 1) == 1:
-        raise ConfigError("--rendezvous is where several machines find one another: give --nodes N with it.")
+        raise ConfigError("--rendezvous is the meeting point of several machines: give --nodes N with it.")
     if (nodes or 1) > 1 and rendezvous is None:
         raise ConfigError(
             f"--nodes {nodes}: give the same command on each machine, with --rendezvous HOST:PORT, one of the machines "

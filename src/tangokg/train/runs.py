@@ -113,7 +113,7 @@ class RunFolder:
             os.replace(partial.path, self.path)
         except OSError as error:
             reason = error.strerror or error
-            raise RunError(f"{self.path}: cannot be made: {reason}. Free some space or choose another --out.") from None
+            raise RunError(f"{self.path}: cannot be created: {reason}. Free space or choose another --out.") from None
         finally:
             shutil.rmtree(partial.path, ignore_errors=True)
 
@@ -240,8 +240,8 @@ class RunFolder:
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             if not overwrite:
                 raise RunError(
-                    f"{self.path} exists; go on with it (--resume), replace it (--overwrite, overwrite=True), "
-                    f"or take another."
+                    f"{self.path} exists; resume it (--resume), replace it (--overwrite, overwrite=True), "
+                    f"or choose another."
                 )
             self.remove()
         return self
