@@ -62,8 +62,8 @@ def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances
     valid = len(timeline) - timeline.before(float(dataset.valid.t.min())) if len(dataset.valid) else 0
     hazard = fit_hazard(timeline, len(timeline) - valid, valid)
     pasts = pasts_of(timeline, hazard.gap)
-    judged = valid or max(1, len(timeline) // 10)
-    target = evenly(max(len(timeline) - judged, 1), len(timeline), WINDOWS)
+    held_out = valid or max(1, len(timeline) // 10)
+    target = evenly(max(len(timeline) - held_out, 1), len(timeline), WINDOWS)
     queries = ask_steps(timeline, pasts, target, target)
     queries = queries.select(queries.happened(pasts) > 0).sample(PAIRS, torch.Generator().manual_seed(0))
     of = candidates(model, timeline.to(device), timeline, hazard, queries)

@@ -102,23 +102,23 @@ def _choose(runs: Sequence[Answered]) -> dict[str, list[int]]:
     return chosen
 
 
-def _distinct(metrics: Metrics, order: Tensor, most: int) -> list[int]:
+def _distinct(metrics: Metrics, order: Tensor, count: int) -> list[int]:
     """The first rows of an order, one for each subject and relation."""
     kept: dict[tuple[int, int], int] = {}
     for row in order.tolist():
         kept.setdefault((int(metrics.s[row]), int(metrics.r[row])), row)
-        if len(kept) == most:
+        if len(kept) == count:
             break
     return list(kept.values())
 
 
 def _example(runs: Sequence[Answered], row: int, forecasts: Sequence[Forecast], truths: Sequence[float]) -> Example:
-    said = tuple(
+    answers = tuple(
         Said(float(run.rank[row]), truth, tuple((candidate.name, candidate.share) for candidate in forecast.answers))
         for run, forecast, truth in zip(runs, forecasts, truths, strict=True)
     )
     answer = runs[0].forecaster.facts.vocab.entities[int(runs[0].metrics.answer[row])]
-    return Example(_words(forecasts[0]), forecasts[0].at, answer, said)
+    return Example(_words(forecasts[0]), forecasts[0].at, answer, answers)
 
 
 def _words(forecast: Forecast) -> str:

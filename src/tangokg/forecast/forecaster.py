@@ -229,8 +229,8 @@ class Forecaster:
             return part, self._timeline
         new = adapt(part, self.facts.vocab, self.facts.clock)
         self.exposure.check(new)
-        together = concatenate([replace(self.facts, vocab=new.vocab), new])
-        return new, build_timeline(together).to(self._device)
+        combined = concatenate([replace(self.facts, vocab=new.vocab), new])
+        return new, build_timeline(combined).to(self._device)
 
     @checked
     def evaluate(self, facts: Any = None, protocol: Protocol | str = SINGLE_STEP, **options: Any) -> Metrics:

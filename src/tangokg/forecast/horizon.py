@@ -40,8 +40,8 @@ def warn_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | No
     times = [float(np.floor(t)) for t in times]  # a question inside a step is about that step
     if max(times, default=last) - last <= 1:  # every evaluation bridges one step
         return ""
-    most = measured_horizon(measured, facts)
-    ahead = [t - last for t in times if t - last > most]
+    longest = measured_horizon(measured, facts)
+    ahead = [t - last for t in times if t - last > longest]
     if not ahead:
         return ""
     unit = facts.clock.unit
@@ -52,7 +52,7 @@ def warn_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | No
     measure = f"{command} measures it"
     text = (
         f"{which} {far:,.4g} {unit}s after the last fact ({facts.clock.format(last)}), and the figures of this run are "
-        f"for {most:,.4g} at most: how good an answer is so far ahead is not known. "
+        f"for {longest:,.4g} at most: how good an answer is so far ahead is not known. "
         f"{measure if far < span else 'All data together are too short to measure it'}."
     )
     logger.warning(text)

@@ -51,10 +51,10 @@ def _place_facts(folder: RunFolder, facts: Any) -> Dataset:
     if (folder.path / FACTS).exists():
         raise ConfigError(f"{folder.path} has its facts: load it without facts=, and give new ones to observe().")
     vocab, clock, begin = Vocabulary.load(folder.path / "vocab"), folder.clock, _begin(folder)
-    every = in_time_order(adapt(_read(facts, clock), vocab, clock))
-    known = (np.maximum(every.s, every.o) < vocab.num_entities) & (every.r < vocab.num_relations)
-    place = np.where(known, np.searchsorted(list(begin.values()), every.t, side="right"), len(PARTS))
-    before, train, valid, test, after = (every.select(place == i) for i in range(len(PARTS) + 1))
+    events = in_time_order(adapt(_read(facts, clock), vocab, clock))
+    known = (np.maximum(events.s, events.o) < vocab.num_entities) & (events.r < vocab.num_relations)
+    place = np.where(known, np.searchsorted(list(begin.values()), events.t, side="right"), len(PARTS))
+    before, train, valid, test, after = (events.select(place == i) for i in range(len(PARTS) + 1))
     if not len(train):
         since, until = (clock.format(float(begin[name])) for name in ("train", "valid"))
         raise DataError(
@@ -70,8 +70,8 @@ def _begin(folder: RunFolder) -> dict[str, int]:
     """The first time of each part, in time order, as stored in a shared run."""
     path = folder.path / "config.toml"
     begin = read_toml(path).get("data", {}).get(BEGIN)
-    whole = isinstance(begin, dict) and all(type(begin.get(name)) is int for name in PARTS)
-    if not whole or (times := [begin[name] for name in PARTS]) != sorted(times):
+    valid = isinstance(begin, dict) and all(type(begin.get(name)) is int for name in PARTS)
+    if not valid or (times := [begin[name] for name in PARTS]) != sorted(times):
         raise RunError(f"{path}: [data] {BEGIN} is {begin!r:.80}, expected the first time of {', '.join(PARTS)}.")
     return dict(zip(PARTS, times, strict=True))
 

@@ -100,7 +100,7 @@ def measure(
     counted = [Ranked(result.name, result.metrics, curve) for result, curve in ranked[count:]]
     answered = [Answered(run.name, of.forecaster, run.metrics) for run, of in zip(runs, subjects, strict=True)]
     examples, reasons = find_examples(answered, course.part("questions", size * count))
-    whole = compare(measured)
+    compared = compare(measured)
     return Findings(
         dataset=first.dataset.name,
         split=split,
@@ -108,8 +108,8 @@ def measure(
         total=asking.total,
         runs=runs,
         beside=counted,
-        rows=whole.rows,
-        tested=_tested(compare(measured[:count]) if count > 1 else whole),
+        rows=compared.rows,
+        tested=_tested(compare(measured[:count]) if count > 1 else compared),
         groups=strata(asking.exam) | {"newcomers": rank.inductive(first.seen).keep(asking.exam.queries)},
         kinds=KINDS,
         pairs=asking.pairs,

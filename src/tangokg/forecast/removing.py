@@ -132,8 +132,8 @@ def within_sight(
     ``facts`` may be removed later, so one more snapshot is included for each that would be empty without them.
     """
     mask = np.isin(known.s, subjects) | np.isin(known.o, subjects)
-    met = np.unique(np.concatenate([known.s[mask], known.o[mask]]))
-    keep = mask | _last_of(known, met)
+    partners = np.unique(np.concatenate([known.s[mask], known.o[mask]]))
+    keep = mask | _last_of(known, partners)
     if history:
         times = np.unique(known.t)
         keep |= known.t >= times[-min(len(times), history + 1 + _emptied(known, facts))]

@@ -41,8 +41,8 @@ def explain(
     first = forecast.answers[:number]
     if not first:
         return forecast
-    every = Explaining(model, facts, timeline, question).reasons(first)
-    explained = [replace(answer, reasons=reasons) for answer, reasons in zip(first, every, strict=True)]
+    all_reasons = Explaining(model, facts, timeline, question).reasons(first)
+    explained = [replace(answer, reasons=reasons) for answer, reasons in zip(first, all_reasons, strict=True)]
     return replace(forecast, answers=(*explained, *forecast.answers[number:]))
 
 
@@ -68,10 +68,11 @@ class Explaining:
         known = in_time_order(self.facts.before(self.question.step))
         facts = [considered(known, a, b) for a, _, b in triples]
         known, p = self._near(known, facts, queries, p)
-        share, left = self._of(p, queries), self._left(known, facts, queries)
+        share, without_each = self._of(p, queries), self._left(known, facts, queries)
         explained = []
         for i, answer in enumerate(answers):
-            raising = {fact: without for fact, without in left[i].items() if share[i] - without > LEAST * share[i]}
+            least = LEAST * share[i]
+            raising = {fact: without for fact, without in without_each[i].items() if share[i] - without > least}
             if not raising:
                 explained.append(self._put(answer, share[i], [], share[i], NONE))
                 continue
@@ -84,15 +85,15 @@ class Explaining:
         self, known: Quadruples, facts: list[list[Fact]], queries: Tensor, p: Tensor
     ) -> tuple[Quadruples, Tensor]:
         """The facts within sight, if they give every candidate the same share: then the model uses nothing else."""
-        every = [fact for group in facts for fact in group]
+        considered_facts = [fact for group in facts for fact in group]
         history = getattr(getattr(self.model, "settings", None), "history", 0)
         seen = getattr(self.model, "seen", torch.ones(known.vocab.num_entities, dtype=torch.bool)).cpu().numpy()
-        near = within_sight(known, queries[:, 0].tolist(), every, history, seen)
-        if len(near) > WORTH * len(known):
+        visible = within_sight(known, queries[:, 0].tolist(), considered_facts, history, seen)
+        if len(visible) > WORTH * len(known):
             return known, p
-        local = self.shares(self._without(near), queries)
+        local = self.shares(self._without(visible), queries)
         least = torch.finfo(p.dtype).tiny  # below which shares are 0
-        return (near, local) if torch.allclose(local, p, rtol=EQUAL, atol=least) else (known, p)
+        return (visible, local) if torch.allclose(local, p, rtol=EQUAL, atol=least) else (known, p)
 
     def _left(self, known: Quadruples, facts: list[list[Fact]], queries: Tensor) -> list[dict[Fact, float]]:
         """For each answer: fact -> the share without it."""
@@ -145,14 +146,14 @@ class Explaining:
             terms = self.model.terms(self._encode(history), Queries(torch.zeros_like(s), s, r, s))
         if terms is None:
             return {}
-        mine = terms.o == o
-        edge = terms.edge[mine]
+        mask = terms.o == o
+        edge = terms.edge[mask]
         label, ends = timeline.r[edge], (timeline.s[edge], timeline.o[edge])
         back = label >= timeline.num_relations
         s, o = torch.where(back, ends[1], ends[0]), torch.where(back, ends[0], ends[1])
         step = timeline.t[torch.searchsorted(timeline.offset, edge, right=True) - 1].long()
         facts = zip(*(column.tolist() for column in (s, label % timeline.num_relations, o, step)), strict=True)
-        return dict(zip(facts, terms.value[mine].tolist(), strict=True))
+        return dict(zip(facts, terms.value[mask].tolist(), strict=True))
 
     def _encode(self, history: History) -> object:
         timeline, known = history

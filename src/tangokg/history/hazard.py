@@ -207,13 +207,13 @@ def _fit_regressions(
     regressions = Regressions(fact, empty_logistic(0), empty_logistic(0))
     x, y = regressions.features(timeline, pasts, train), train.happened(pasts)
     queries = valid if len(valid) else train
-    judged, happened = (
+    inputs, happened = (
         (x, y) if queries is train else (regressions.features(timeline, pasts, valid), valid.happened(pasts))
     )
     best, least = regressions, torch.inf
     for ridge in LABEL_RIDGES:  # how much labels differ depends on the data
         pair = fit_logistic(x, y, train.pair % pasts.num_labels, pasts.num_labels, ridge)
-        z = _correctable(pasts, queries, pair.logit(judged, queries.pair, pasts.num_labels))
+        z = _correctable(pasts, queries, pair.logit(inputs, queries.pair, pasts.num_labels))
         z[:, -1] *= far  # a column of zeros has no weight
         calibration = fit_logistic(z, happened, ridge=LOOSE, toward={0: 1.0})
         loss = float(binary_cross_entropy_with_logits(calibration.logit(z), happened)) if len(z) else 0.0
@@ -231,14 +231,14 @@ def _correctable(pasts: Pasts, queries: HazardQueries, z: Tensor) -> Tensor:
 def _fit_facts(timeline: Timeline, pasts: Pasts, queries: HazardQueries) -> Logistic:
     """Fit on the earlier facts of some pairs, in their order, until there are enough."""
     none = queries.pair[:0]
-    x, y, label, left = [fact_features(pasts, none, none, none, queries.t[:0])], [queries.t[:0]], [none], FACTS
+    x, y, label, room = [fact_features(pasts, none, none, none, queries.t[:0])], [queries.t[:0]], [none], FACTS
     for row, fact in _past_facts(timeline, queries):
-        of, fact = queries.select(row[:left]), fact[:left]
+        of, fact = queries.select(row[:room]), fact[:room]
         x.append(fact_features(pasts, of.pair, fact, of.known, of.t))
         y.append(pasts.fact.within(fact, of.begin, of.end))
         label.append(of.pair % pasts.num_labels)
-        left -= len(fact)
-        if left <= 0:
+        room -= len(fact)
+        if room <= 0:
             break
     return fit_logistic(torch.cat(x), torch.cat(y), torch.cat(label), pasts.num_labels)
 

@@ -50,8 +50,8 @@ def ask_steps(timeline: Timeline, pasts: Pasts, target: Tensor, known: Tensor, r
 def ask_spans(timeline: Timeline, pasts: Pasts, known: Tensor, length: Tensor, end: int) -> HazardQueries:
     """The pairs recently active, for spans of ``length`` (W,) usual gaps after what is known; they end by ``end``."""
     last = pasts.times[(known - 1).clamp(min=0)]
-    whole = (known > 0) & (last + length <= (pasts.times[end - 1] if 0 < end <= len(pasts.times) else -1.0))
-    known, t = known[whole], (last + length)[whole]
+    complete = (known > 0) & (last + length <= (pasts.times[end - 1] if 0 < end <= len(pasts.times) else -1.0))
+    known, t = known[complete], (last + length)[complete]
     window, pair = recent_pairs(timeline, known, timeline.t[(known - 1).clamp(min=0)] + pasts.gap, RECENT * pasts.gap)
     stop = torch.searchsorted(pasts.times, t + 1e-9, right=True)
     return HazardQueries(pair, known[window], t[window], known[window], stop[window])

@@ -40,12 +40,12 @@ class Logistic:
         The result never decreases in any of the first ``rising`` features.
         """
         scaled = _with_intercept((torch.minimum(torch.maximum(x, self.low), self.high) - self.mean) / self.scale)
-        every = torch.cat([self.own, self.own.new_zeros(1, len(self.weight))]) + self.weight  # (L + 1, F + 1)
-        every[:, 1 : 1 + rising] = every[:, 1 : 1 + rising].clamp(min=0.0)
+        weights = torch.cat([self.own, self.own.new_zeros(1, len(self.weight))]) + self.weight  # (L + 1, F + 1)
+        weights[:, 1 : 1 + rising] = weights[:, 1 : 1 + rising].clamp(min=0.0)
         if pair is None:
-            return (scaled @ every[-1]).clamp(-MOST, MOST)
+            return (scaled @ weights[-1]).clamp(-MOST, MOST)
         label = stored_label(pair, num_labels, len(self.own))
-        return (scaled * every.index_select(0, label)).sum(1).clamp(-MOST, MOST)
+        return (scaled * weights.index_select(0, label)).sum(1).clamp(-MOST, MOST)
 
 
 def stored_label(pair: Tensor, num_labels: int, stored: int) -> Tensor:

@@ -45,9 +45,9 @@ class Partners:
         """The facts (s, r, o) of the queries; of part of a history their edges alone."""
         if not self.timeline.is_part:
             return self.timeline
-        labels, met = 2 * self.timeline.num_relations, self.meetings
+        labels, meetings = 2 * self.timeline.num_relations, self.meetings
         wanted = self.queries.s * labels + self.queries.r
-        return met.only(torch.isin(met.s * labels + met.r, wanted).nonzero()[:, 0])
+        return meetings.only(torch.isin(meetings.s * labels + meetings.r, wanted).nonzero()[:, 0])
 
     def look_up(self, table: Tensor, r: Tensor) -> Tensor:
         """Rows of a (2R, ..) table for labels of any shape; a relation that training never saw has the mean row.

@@ -137,12 +137,12 @@ class Step(nn.Module):
         queries, n = partners.queries, partners.timeline.num_entities
         source, r, o, age = last_events(partners, query, node, edges, gap)
         of = query.index_select(0, source)
-        away = (o != queries.s.index_select(0, of)).nonzero()[:, 0]
-        source, r, o, age, of = (x.index_select(0, away) for x in (source, r, o, age, of))
+        onward = (o != queries.s.index_select(0, of)).nonzero()[:, 0]
+        source, r, o, age, of = (x.index_select(0, onward) for x in (source, r, o, age, of))
         key, at = torch.unique(of * n + o, return_inverse=True)
-        way = partners.look_up(self.event, r) + time_code(age.to(state.dtype)) @ self.time
-        way = gelu(way + partners.look_up(self.asked, queries.r).index_select(0, of))  # (E, d)
-        message = state.index_select(0, source) * way
+        gate = partners.look_up(self.event, r) + time_code(age.to(state.dtype)) @ self.time
+        gate = gelu(gate + partners.look_up(self.asked, queries.r).index_select(0, of))  # (E, d)
+        message = state.index_select(0, source) * gate
         count = torch.zeros_like(key, dtype=state.dtype).index_add_(0, at, torch.ones_like(at, dtype=state.dtype))
         total = state.new_zeros(len(key), state.shape[1]).index_add(0, at, message) / count.sqrt()[:, None]
         query, o = key // n, key % n

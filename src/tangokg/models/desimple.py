@@ -108,9 +108,9 @@ class DESimplE(Model):
         span = x.amax(0) - first if len(x) else first
         self.register_buffer("first", first)
         self.register_buffer("scale", SPAN / span.clamp(min=SPAN))
-        n, still = train.num_entities, round(settings.static_share * settings.dim)
-        waves = n, 2, x.shape[1], settings.dim - still
-        self.static = nn.Parameter(torch.empty(n, 2, still))
+        n, num_static = train.num_entities, round(settings.static_share * settings.dim)
+        waves = n, 2, x.shape[1], settings.dim - num_static
+        self.static = nn.Parameter(torch.empty(n, 2, num_static))
         self.amplitude = nn.Parameter(torch.empty(waves))
         self.frequency = nn.Parameter(torch.empty(waves))
         self.phase = nn.Parameter(torch.empty(waves))

@@ -88,8 +88,8 @@ class Flagship(Tango):
     def held(self, train: Timeline) -> Held:
         """As :meth:`_costs` has it for the partners that subjects meet in the end, the mean over all questions."""
         held, size, width = super().held(train), self.entities.element_size(), self.settings.width
-        met = torch.unique(train.s * train.num_entities + train.o) // train.num_entities
-        partners = torch.bincount(met, minlength=train.num_entities).index_select(0, train.s)
+        subjects = torch.unique(train.s * train.num_entities + train.o) // train.num_entities
+        partners = torch.bincount(subjects, minlength=train.num_entities).index_select(0, train.s)
         mean = float(partners.double().mean()) if len(partners) else 0.0
         rows = PAIR_ROWS * mean + BEST_ROWS * width
         stream = STREAM_ROWS * (width // 2) * width if self.subject is not None else 0
@@ -142,10 +142,9 @@ class Flagship(Tango):
             chosen = ((row >= part.start) & (row < part.stop)).nonzero()[:, 0]  # the answers to these questions
             part_states = replace(states, base=base, touched=touched)
             part_queries = distinct.select(part)
-            near, true = self.partners(encoded, part_queries), true_answers(timeline, windows, part_queries)
-            loss = self._loss(
-                query[part], part_states, near, row[chosen] - part.start, queries.answer[chosen], true, generator
-            )
+            part_partners, true = self.partners(encoded, part_queries), true_answers(timeline, windows, part_queries)
+            rows, answers = row[chosen] - part.start, queries.answer[chosen]
+            loss = self._loss(query[part], part_states, part_partners, rows, answers, true, generator)
             return loss * (len(chosen) / len(queries))
 
         return sum_of_parts(loss_of, parts, (query, states.base, states.touched), self.heads.parameters())
@@ -171,7 +170,7 @@ class Flagship(Tango):
 
     def _costs(self, partners: Partners) -> Tensor:
         """(B,) bytes kept for the gradient of each question: scores of all entities, and rows of its partners."""
-        met, width = partners.start.diff().index_select(0, partners.of), self.settings.width
-        rows = PAIR_ROWS * met + BEST_ROWS * width  # (B,)
+        num_partners, width = partners.start.diff().index_select(0, partners.of), self.settings.width
+        rows = PAIR_ROWS * num_partners + BEST_ROWS * width  # (B,)
         columns = self.shard.most or len(self.entities)
         return self.entities.element_size() * (MATRICES * columns + width * rows)

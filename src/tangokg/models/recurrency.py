@@ -106,12 +106,12 @@ class Recurrency(Model):
         chosen: Tensor, default: float, values: tuple[float, ...], label: Tensor, judge: Callable[[], Tensor]
     ) -> None:
         """Set each row of ``chosen`` to the value that ranks the queries of its label best."""
-        picked, most = torch.full_like(chosen, default), torch.zeros_like(chosen)  # (2R,)
+        picked, best = torch.full_like(chosen, default), torch.zeros_like(chosen)  # (2R,)
         for value in values:
             chosen.fill_(value)
             total = torch.zeros_like(chosen).index_add(0, label, judge().to(chosen))
-            better = total > (1 + NOISE) * most
-            picked, most = torch.where(better, chosen, picked), torch.where(better, total, most)
+            better = total > (1 + NOISE) * best
+            picked, best = torch.where(better, chosen, picked), torch.where(better, total, best)
         chosen.copy_(picked)
 
     def encode(self, timeline: Timeline, windows: Windows) -> Recurred:

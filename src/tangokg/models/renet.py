@@ -60,8 +60,8 @@ class SubjectPast:
 
     def steps(self, *more: Tensor) -> Tensor:
         """The input of the network at each step, with the parts that stay the same (B, D): (B, k, C)."""
-        still = [x[:, None].expand_as(self.g) for x in (self.e_s, *more)]
-        return torch.cat([still[0], self.g, *still[1:], self.whole], dim=2)
+        constant = [x[:, None].expand_as(self.g) for x in (self.e_s, *more)]
+        return torch.cat([constant[0], self.g, *constant[1:], self.whole], dim=2)
 
 
 class ReNet(Model):

@@ -60,11 +60,11 @@ def fill_by_rule(settings: Any, size: Size) -> Any:
     a value for each of them.
     """
     ruled: tuple[str, ...] = getattr(settings, "ruled", ())
-    left = [name for name in ruled if is_left(getattr(settings, name))]
-    if not left:
+    names = [name for name in ruled if is_left(getattr(settings, name))]
+    if not names:
         return settings
     values = settings.by_rule(size)
-    return replace(settings, **{name: values[name] for name in left})
+    return replace(settings, **{name: values[name] for name in names})
 
 
 def is_left(value: Any) -> bool:

@@ -93,8 +93,8 @@ def group_objects(timeline: Timeline) -> Objects:
 
 def true_scores(scores: Tensor, queries: Queries, objects: Objects) -> Tensor:
     """The summed scores (B,) of all objects of (s, r) in training. No (B, N) tensor of targets is created."""
-    o, meant = objects.of(queries)  # (B, longest)
-    return scores.gather(1, o).masked_fill(~meant, 0.0).sum(1)
+    o, mask = objects.of(queries)  # (B, longest)
+    return scores.gather(1, o).masked_fill(~mask, 0.0).sum(1)
 
 
 def binary_loss(scores: Tensor, true: Tensor, smoothing: float) -> Tensor:

@@ -202,8 +202,8 @@ class Tango(Model):
 
     def _with_start(self, states: States, start: Tensor) -> States:
         """Concatenate the states with the first ones, multiplied by the factor of their window: (.., 2D)."""
-        still = start * states.factor.index_select(0, states.block.window)[:, None]  # (M, D)
-        return replace(states, base=states.base.repeat(1, 2), touched=torch.cat([states.touched, still], dim=1))
+        first = start * states.factor.index_select(0, states.block.window)[:, None]  # (M, D)
+        return replace(states, base=states.base.repeat(1, 2), touched=torch.cat([states.touched, first], dim=1))
 
     def _captured(
         self, timeline: Timeline, windows: Windows, relations: Tensor, generator: torch.Generator | None

@@ -105,8 +105,8 @@ class TTransE(Model):
         wrong = torch.randint(timeline.num_entities, size, generator=generator, device=queries.s.device)  # (B, K)
         o = torch.cat([queries.answer[:, None], wrong], dim=1)  # (B, 1 + K)
         ends = encoded.entities.index_select(0, o.flatten()).view(*o.shape, -1)  # (B, 1 + K, D)
-        way = self._places(encoded, queries)[:, None] - ends
-        distance = torch.linalg.vector_norm(way, self.settings.norm, dim=2)  # (B, 1 + K)
+        difference = self._places(encoded, queries)[:, None] - ends
+        distance = torch.linalg.vector_norm(difference, self.settings.norm, dim=2)  # (B, 1 + K)
         return torch.relu(self.settings.margin + distance[:, :1] - distance[:, 1:]).mean()
 
     def _places(self, encoded: Vectors, queries: Queries) -> Tensor:

@@ -90,10 +90,10 @@ def list_candidates(candidates: Candidates, queries: Queries, t: Tensor, num_ent
     lists = candidates(queries, t)
     if len(lists.start) != len(queries):
         raise DataError(f"candidates: {len(lists.start):,} lists for {len(queries):,} queries; expected one for each.")
-    most = int(lists.o.max()) if len(lists.o) else 0
-    if most >= num_entities:
+    largest = int(lists.o.max()) if len(lists.o) else 0
+    if largest >= num_entities:
         raise DataError(
-            f"candidates: a list holds the id {most}, and entities have ids 0 to {num_entities - 1}. Give ids of the "
-            f"vocabulary that the model was trained with."
+            f"candidates: a list holds the id {largest}, and entities have ids 0 to {num_entities - 1}. Give ids of "
+            f"the vocabulary that the model was trained with."
         )
     return lists

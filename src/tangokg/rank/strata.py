@@ -17,8 +17,8 @@ def strata(exam: Exam) -> dict[str, Tensor]:
     q, known = exam.queries, exam.windows.known.index_select(0, exam.queries.window)
     typed, untyped = occurrences_of(exam.timeline), meetings_of(exam.timeline)
     fact = happened(typed, q.s * typed.num_labels + q.r, q.answer, known)
-    met = happened(untyped, q.s, q.answer, known)
-    return dict(zip(STRATA, (fact, met & ~fact, ~met), strict=True))
+    pair = happened(untyped, q.s, q.answer, known)
+    return dict(zip(STRATA, (fact, pair & ~fact, ~pair), strict=True))
 
 
 def happened(occurrences: Occurrences, group: Tensor, o: Tensor, known: Tensor) -> Tensor:

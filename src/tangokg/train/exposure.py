@@ -59,9 +59,9 @@ class Exposure:
 def everything(dataset: Dataset) -> Dataset:
     """All parts joined into one training part."""
     nothing = dataset.test.select(slice(0))
-    whole = concatenate([part for part in (dataset.valid, dataset.test, dataset.train) if len(part)])
-    order = np.argsort(whole.t, kind="stable")
-    return replace(dataset, train=whole.select(order), valid=nothing, test=nothing)
+    combined = concatenate([part for part in (dataset.valid, dataset.test, dataset.train) if len(part)])
+    order = np.argsort(combined.t, kind="stable")
+    return replace(dataset, train=combined.select(order), valid=nothing, test=nothing)
 
 
 def seen_before(before: Exposure, dataset: Dataset) -> str:

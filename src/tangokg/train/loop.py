@@ -177,13 +177,13 @@ class Session:
 
     def _ending(self, stop: Stop) -> str:
         """Why to end after an epoch, or ""; a request to stop comes first."""
-        said = self._agree(stop)
-        return said if said == STOPPED else self.done() or said
+        ending = self._agree(stop)
+        return ending if ending == STOPPED else self.done() or ending
 
     def _agree(self, stop: Stop) -> str:
         """The answer of ``stop`` in any of the processes, so that all end at the same step."""
-        said, reasons = stop(self.progress), ("", *ENDINGS)
-        return said if self.group.size == 1 else reasons[self.group.largest(reasons.index(said))]
+        ending, reasons = stop(self.progress), ("", *ENDINGS)
+        return ending if self.group.size == 1 else reasons[self.group.largest(reasons.index(ending))]
 
     def done(self) -> str:
         """Which limit of the settings is reached, if any."""
@@ -204,8 +204,8 @@ class Session:
         self.plain.train()
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
-        left = self.order[self.progress.position :]
-        for targets in left.split(self.settings.batch_queries or self.settings.batch_windows) if len(left) else ():
+        rest = self.order[self.progress.position :]
+        for targets in rest.split(self.settings.batch_queries or self.settings.batch_windows) if len(rest) else ():
             self._step(targets, totals)
             give_memory_back(device)
             self.progress.position += len(targets)

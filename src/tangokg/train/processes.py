@@ -67,8 +67,8 @@ class Group:
         *sums, used, total = flat.split([*(grad.numel() for grad in grads), len(parameters), 1])
         for parameter, sum_, users in zip(parameters, sums, used.tolist(), strict=True):
             parameter.grad = sum_.view_as(parameter) if users else None
-        whole: Tensor = total[0]
-        return whole
+        loss_sum: Tensor = total[0]
+        return loss_sum
 
     def largest(self, number: int) -> int:
         """The largest of the processes' numbers."""

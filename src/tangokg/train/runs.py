@@ -212,9 +212,9 @@ class RunFolder:
         """The numbers of names and later facts that the run was made with, if recorded."""
         if counts is None:
             return None
-        most = vocab.num_entities, vocab.num_relations, math.inf
-        whole = isinstance(counts, list) and len(counts) == 3 and all(type(x) is int for x in counts)
-        if not whole or not all(0 <= x <= size for x, size in zip(counts, most, strict=True)):
+        limits = vocab.num_entities, vocab.num_relations, math.inf
+        valid = isinstance(counts, list) and len(counts) == 3 and all(type(x) is int for x in counts)
+        if not valid or not all(0 <= x <= size for x, size in zip(counts, limits, strict=True)):
             raise RunError(f"{self.path / 'config.toml'}: [data] own is {counts!r:.60}, expected counts of its names.")
         return counts[0], counts[1], counts[2]
 

@@ -162,8 +162,8 @@ def inherit(config: RunConfig, begun: RunConfig) -> RunConfig:
     settings, known = config.settings, {f.name for f in fields(config.settings)}
     if type(settings) is type(begun.settings):
         ruled = known & {"unit", "origin", *getattr(settings, "ruled", ())}
-        left = [name for name in ruled if is_left(getattr(settings, name))]
-        settings = replace(settings, **{name: getattr(begun.settings, name) for name in left})
+        names = [name for name in ruled if is_left(getattr(settings, name))]
+        settings = replace(settings, **{name: getattr(begun.settings, name) for name in names})
     return replace(config, settings=settings, train=replace(config.train, **train))
 
 

@@ -57,8 +57,8 @@ def why_ended(progress: Progress, settings: TrainSettings) -> str:
     """A sentence on why training ended; "" if it was not recorded."""
     if progress.ended not in ENDINGS:
         return ""
-    said = ENDINGS[progress.ended]
-    return said.format(epochs=settings.epochs, patience=settings.patience, budget=duration(settings.budget))
+    text = ENDINGS[progress.ended]
+    return text.format(epochs=settings.epochs, patience=settings.patience, budget=duration(settings.budget))
 
 
 def duration(seconds: float) -> str:
