@@ -45,7 +45,7 @@ class States:
     columns: int = 0  # to compute scores in, at least
 
     def take(self, window: Tensor, entity: Tensor) -> tuple[Tensor, States]:
-        """States (B, D) of some entities, and the states to go on with (see :class:`TakeRows`)."""
+        """States (B, D) of some entities, and the states for further use (see :class:`TakeRows`)."""
         rows, base = TakeRows.apply(self.base, entity, self.shard)  # type: ignore[no-untyped-call]
         rows = rows * self.factor.index_select(0, window)[:, None]  # (B, D)
         if len(self.touched):
@@ -99,7 +99,7 @@ class States:
     def cross_entropy(self, query: Tensor, queries: Queries, room: int = 0) -> Tensor:
         """Mean cross-entropy of the answers under softmax over all candidates.
 
-        One (B, N) matrix is written, or one after the other for as many queries as ``room`` bytes hold.
+        One (B, N) matrix is written, or several in turn, each for as many queries as ``room`` bytes hold.
         """
         query, local, shard = query.to(self.base.dtype), self, self.shard
         if not shard.whole:
@@ -130,7 +130,7 @@ class States:
         ends = pairwise(accumulate(queries.sizes, initial=0)), pairwise(self.block.borders)
         parts = [_Part(w, slice(*b), slice(*m)) for w, (b, m) in enumerate(zip(*ends, strict=False)) if b[0] < b[1]]
         kind, numel = self.base.device.type, self.base.numel()
-        room = STATE_BYTES[kind] // max(1, numel * self.base.element_size())  # for so many windows
+        room = STATE_BYTES[kind] // max(1, numel * self.base.element_size())  # number of windows
         columns = sum((b.stop - b.start) * (m.stop - m.start) for b, m in ((part.queries, part.rows) for part in parts))
         if not self.columns and len(parts) > room and COLUMN_COST * columns <= len(parts) * numel:
             return _Layout(self.factor, queries.window, self.block, parts, None, len(self.base))

@@ -25,7 +25,7 @@ from tangokg.quads.values import Floats, Ids
 from tangokg.snapshots.windows import Queries
 
 BATCH, TIMES = 256, 16  # questions scored at once, and the most distinct times among them
-MOST_PAIRS = 4096  # whose objects are looked at for events: those with the largest chances of a fact
+MOST_PAIRS = 4096  # pairs whose objects are considered for events: those with the largest chances of a fact
 
 
 @dataclass(frozen=True, eq=False)

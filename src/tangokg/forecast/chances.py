@@ -58,7 +58,7 @@ def fit_chances(model: Model, dataset: Dataset, device: torch.device) -> Chances
 
     Without a validation part the last tenth of the training times stands in for it.
     """
-    timeline = build_timeline(dataset.before_test.usual)  # a row decades away says nothing about gaps
+    timeline = build_timeline(dataset.before_test.usual)  # a fact decades away would distort the gaps
     valid = len(timeline) - timeline.before(float(dataset.valid.t.min())) if len(dataset.valid) else 0
     hazard = fit_hazard(timeline, len(timeline) - valid, valid)
     pasts = pasts_of(timeline, hazard.gap)

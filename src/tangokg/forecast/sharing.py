@@ -19,7 +19,7 @@ from tangokg.train.checkpoint import write_atomically
 if TYPE_CHECKING:
     from tangokg.forecast.forecaster import Forecaster
 
-MAIN = "main"  # the branch that is meant where none is named
+MAIN = "main"  # the branch used if none is named
 
 
 def push(forecaster: Forecaster, name: str, private: bool, facts: bool, license: str, revision: str) -> str:

@@ -138,8 +138,8 @@ class HistoryIndex:
     def around(self, subjects: Ids, steps: Floats, ways: tuple[int, ...] = ()) -> Timeline:
         """All edges of some subjects, on the times of the whole history; no transitions.
 
-        With ``ways``, for each step also the last edges before it of those whom they met, so many of each, then those
-        of whom these met, and so on.
+        With ``ways``, for each step also the last edges before it of their partners (that many of each), then those
+        of the partners' partners, and so on.
         """
         parts = [self.take(subjects, *EVER)]
         for step in steps if ways else ():
@@ -169,7 +169,7 @@ class HistoryIndex:
         return build_timeline(Quadruples(s, r, o, t, self.vocab, self.clock))
 
     def take(self, subjects: Ids, since: float, before: float, most: int | None = None) -> tuple[Column, ...]:
-        """s, t, back, r, o of the edges of some subjects; with ``most``, of each layer so many last ones of each."""
+        """s, t, back, r, o of the edges of some subjects; with ``most``, at most that many last ones per layer."""
         parts = []
         for layer in self.edges:
             start, end = layer.spans(subjects, since, before)
@@ -224,7 +224,7 @@ class HistoryIndex:
     def objects(self, seen: Bools) -> Layers:
         """The times of each (label, object) with an object not ``seen``; made when first used, then kept up.
 
-        Entities with higher ids than the last one seen are new, those of later too.
+        Entities with higher ids than the last one seen count as new, including those added later.
         """
         seen = seen[: np.flatnonzero(seen)[-1] + 1] if seen.any() else seen[:0]
         key = seen.tobytes()

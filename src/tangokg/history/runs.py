@@ -26,7 +26,7 @@ class Runs:
 
 
 def find_runs(timeline: Timeline, gap: float) -> Runs:
-    """A fact that comes back within :data:`LONGEST_GAP` goes on; later it begins anew."""
+    """A fact that recurs within :data:`LONGEST_GAP` continues its run; after a longer gap a new run begins."""
     occurrences = occurrences_of(timeline)
     t = occurrences.times
     fresh = t.diff(prepend=t[:1]) > LONGEST_GAP * gap

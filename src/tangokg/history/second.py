@@ -1,4 +1,4 @@
-"""The best partners of a query looked at again, and compared with one another (docs/maths.md, row M51)."""
+"""A second look at the best partners of a query, which compares them with one another (docs/maths.md, row M51)."""
 
 from __future__ import annotations
 

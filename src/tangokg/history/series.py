@@ -82,7 +82,7 @@ def make_series(key: Tensor, j: Tensor, times: Tensor) -> Series:
     first = torch.searchsorted(index, torch.arange(len(distinct) + 1))
     squares = torch.cat([gap.new_zeros(1), (gap * gap).masked_fill(fresh, 0.0).cumsum(0)])
     longest = float(times[-1] - times[0]) + 1.0 if len(times) else 1.0
-    shift = 2 * longest * index  # what comes lower for each next key is the least anew
+    shift = 2 * longest * index  # shifted lower for each key, so that the minimum restarts there
     least = torch.cummin(gap.masked_fill(fresh, longest) - shift, 0).values + shift if len(gap) else gap
     return Series(distinct, first, place, j, t, squares, least.masked_fill(least >= longest, FAR), times)
 

@@ -141,7 +141,7 @@ class CompGCN(Static):
     their decoders ConvE and DistMult. Their program counts for :math:`|N(o)|` what o sends out as a subject, and
     drops the messages of entities that are never one; here it is how many hear of o, and all messages count. A pair
     (s, r) is asked as often as it has facts; in their program once an epoch. The graph is that of training for good:
-    it gives the same answers at all times, and a name of later has the mean state.
+    it gives the same answers at all times, and a name added later has the mean state.
 
     The last normalisation of ConvE begins with the weights :math:`D^{-1/2}`, theirs with 1. States have the size 1, so
     first scores would be as large as :math:`\sqrt D`, which a binary loss of N candidates has to lower first. With 100

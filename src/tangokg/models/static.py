@@ -75,7 +75,7 @@ class Objects:
     def of(self, queries: Queries) -> tuple[Tensor, Tensor]:
         """Objects (B, longest) of the (s, r) of each query in training, and a mask of the valid ones.
 
-        All rows are as long as the longest, so that a GPU need not be asked for a size.
+        All rows are as long as the longest, so that no size has to be read from a GPU.
         """
         at = torch.searchsorted(self.pair, queries.s * self.num_labels + queries.r)  # (B,)
         start, stop = (self.offset.index_select(0, at + i)[:, None] for i in (0, 1))
@@ -145,7 +145,7 @@ class Tables:
 
 
 class Static(Model):
-    """Embeddings and a decoder; neither the windows nor their times play a part.
+    """Embeddings and a decoder, independent of the windows and their times.
 
     So at a time never seen in training the answer is the same as at any other. With the binary loss one number is
     added to all scores, which changes no rank; see :func:`first_bias`.

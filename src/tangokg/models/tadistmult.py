@@ -127,7 +127,7 @@ class TADistMult(Model):
         self.register_buffer("read", self._tokens(train.t), persistent=False)
 
     def _tokens(self, t: Tensor) -> Tensor:
-        """(W, L) tokens of the times ``t`` (W,); a GPU is asked for them."""
+        """(W, L) tokens of the times ``t`` (W,); waits for a GPU to give the times."""
         read = [self.calendar.tokens(moment) for moment in t.tolist()]
         return torch.tensor(read, dtype=torch.int64, device=t.device).view(len(t), len(self.calendar.tokens(0.0)))
 

@@ -161,7 +161,7 @@ def _id(name: str, place: str, kind: str, vocab: Vocabulary) -> int:
 
 
 def _lists(batch: pa.RecordBatch, place: str, vocab: Vocabulary) -> tuple[Lists, Ids]:
-    """All candidates one after the other, and how many each row has."""
+    """All candidates, concatenated, and the number in each row."""
     lists = batch["candidates"]
     if lists.null_count:
         raise DataError(f"{place}: a question has no candidates; expected a list in each row.")

@@ -32,7 +32,7 @@ from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
-CELLS = 2**22  # scores held at once; on a CPU 2**25 took twice the time, for memory fetched anew from the system
+CELLS = 2**22  # scores held at once; on a CPU 2**25 took twice the time, because the system had to provide new memory
 MOST_CELLS = 2**28  # on a GPU, 1 GiB: a quarter of them took 1.5 times as long, four times as many 0.94 times
 CELL_BYTES = 64  # of free memory for each score: the copies that a model makes, the pairs of the filters, and room
 SPARSE_CELLS = 2**26  # at least, where most scores are zero and only the others are held

@@ -40,7 +40,7 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Several windows as one: the touched entities of each, one after the other, and the graph of each interval."""
+    """Several windows as one: the touched entities of each, concatenated, and the graph of each interval."""
 
     entity: Tensor  # (M,) ascending within a window
     window: Tensor  # (M,) ascending
@@ -171,7 +171,7 @@ def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity 
 def assemble(timeline: Timeline, plan: BlockPlan, numbers: Tensor, t: Tensor, history: int) -> Block:
     """The block of a plan, from its ``numbers``, or those of another of one capacity, and the target times ``t`` (W,).
 
-    Both are on the device, and nothing else of the windows is looked at.
+    Both are on the device; nothing else of the windows is used.
     """
     touched = timeline.derive(touched_rows, min(history, len(timeline)))
     row_sizes, edge_sizes = plan.rooms[:, :3].sum(1).tolist(), plan.rooms[:, 3:].sum(1)

@@ -28,7 +28,7 @@ class Snapshot:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    r"""All snapshots of a set, one after the other in time, each a *set* of edges with its reciprocals.
+    r"""All snapshots of a data set in time order, each a *set* of edges with its reciprocals.
 
     Edges of snapshot j are the rows ``offset[j] .. offset[j + 1]`` of ``s, r, o``; its transition tensor
 

@@ -71,7 +71,7 @@ def windows_at(timeline: Timeline, target: Tensor, horizon: float = 0.0) -> Wind
     """One window for each target snapshot; facts later than ``t - horizon`` are not known (0: all before ``t``).
 
     With ``horizon`` = ΔT > 0 the history ends at the last snapshot at or before ``t - ΔT``, and the last interval runs
-    from there to ``t``. A ``target`` on the host spares a GPU a round trip.
+    from there to ``t``. A ``target`` on the host saves a round trip to the GPU.
     """
     index = target.to(timeline.t.device, non_blocking=True)
     t = timeline.t.index_select(0, index)

@@ -100,7 +100,7 @@ def _reversible(problem: InitialValueProblem, z0: Tensor, keep: int, back: Backw
 
 
 class _Reversible(torch.autograd.Function):
-    """Forward without a record; in reverse, the field as it was bound at the forward pass is evaluated anew."""
+    """Forward without a record; the reverse pass evaluates again the field that was bound at the forward pass."""
 
     @staticmethod
     def forward(

@@ -40,7 +40,7 @@ class Tracker:
     new: bool = True  # it does not have the settings yet
 
 
-# Lightning's logger of each name, for a run folder (or the name of a run without one) and the run to go on with.
+# Lightning's logger of each name, for a run folder (or the name of a run without one) and the run to continue.
 
 
 def _csv(run: Path, version: str) -> Tracker:

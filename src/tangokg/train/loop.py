@@ -229,7 +229,7 @@ class Session:
         train, group, rows = self.material.train, self.group, len(targets)
         share = group.share(rows)
         windows, queries, count = self.material.draw(targets, share, self.settings, self.generators["order"])
-        if group.rank and group.divides_windows:  # the others draw anew at each step: only the first's state is kept
+        if group.rank and group.divides_windows:  # reseeded each step: only the first process's state is kept
             place = (self.seed, group.rank, self.progress.epoch, self.progress.position)
             self.generators["masks"].manual_seed(hash(place) % 2**63)
         for norm in self.norms:

@@ -147,7 +147,7 @@ def make_config(
     for key in TABLES:
         if not isinstance(tables.get(key, {}), Mapping):
             raise ConfigError(f"{where}: [{key}] must be a table, found {tables[key]!r}.")
-    of_model = tables.get("settings", {}) if tables.get("model", name) == name else {}  # another model's say nothing
+    of_model = tables.get("settings", {}) if tables.get("model", name) == name else {}  # of this model only
     settings = update(MODELS[name].settings, of_model, f"{where} [settings]")
     usual = update(TrainSettings(), MODELS[name].train, f"the model {name}")
     table = tables.get("train", {})

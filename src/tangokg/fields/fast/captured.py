@@ -20,7 +20,7 @@ from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
 STEP = 1.2  # between the sizes for which graphs are captured: at most so much more is computed than is needed
-FIRST = 2  # how often a size comes before it is captured: most of those that come once never come again
+FIRST = 2  # how often a size occurs before it is captured: most sizes that occur once never occur again
 
 # (states, block, relations, masks, parameters of the derivative) -> states after all intervals, factors of the others
 Move = Callable[[Tensor, Block, Tensor, Tensor, tuple[Tensor, ...]], tuple[Tensor, Tensor]]
@@ -69,7 +69,7 @@ class Captured:
         self.z = like.new_zeros(len(block.entity), like.shape[1]).requires_grad_()
         self.relations = like.detach().clone().requires_grad_()
         self.masks = like.new_ones(masks * sum(graph.num_objects for graph in block.intervals), like.shape[1])
-        # Leaves of their own over the same memory: whoever still holds an earlier loss ties the parameters to a stream.
+        # Separate leaves over the same memory: an earlier loss that is still alive ties the parameters to a stream.
         leaves = tuple(tensor.detach().requires_grad_() for tensor in of.parameters)
         self.inputs = (self.z, self.relations, *leaves)
         aside = torch.cuda.Stream()
