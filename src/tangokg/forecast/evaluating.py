@@ -130,11 +130,11 @@ class Evaluation:
         plot_horizons(path, curves.pop(self.forecaster.config.model), clock.unit, title, curves)
 
 
-def evaluate_run(forecaster: Forecaster, settings: EvaluationSettings, progress: Progress | None = None) -> Evaluation:
+def evaluate_run(forecaster: Forecaster, asked: EvaluationSettings, progress: Progress | None = None) -> Evaluation:
     """Rank the true answers of a part by a run and by a counter, from what was known before."""
-    counter, protocols = counter_for(forecaster), settings.protocols(forecaster)
-    part, known = forecaster.dataset.parts[settings.split], forecaster.facts
-    lists = None if settings.candidates is None else read_candidates(settings.candidates, known.vocab, known.clock)
+    counter, protocols = counter_for(forecaster), asked.protocols(forecaster)
+    part, known = forecaster.dataset.parts[asked.split], forecaster.facts
+    lists = None if asked.candidates is None else read_candidates(asked.candidates, known.vocab, known.clock)
     models = [forecaster, *([counter] if counter else [])]
     measured: list[Measured] = []
     for number, model in enumerate(models):
@@ -147,7 +147,7 @@ def evaluate_run(forecaster: Forecaster, settings: EvaluationSettings, progress:
 
             rows.append((dt, model.evaluate(part, protocol, progress=advance, candidates=lists)))
         measured.append(rows)
-    return Evaluation(forecaster, settings, measured[0], {BESIDE: measured[1]} if counter else {})
+    return Evaluation(forecaster, asked, measured[0], {BESIDE: measured[1]} if counter else {})
 
 
 def _plain(measured: Measured, names: list[str]) -> list[dict[str, Any]]:
