@@ -69,7 +69,7 @@ class Entry:
     name: str
     config: RunConfig
     path: Path | None = None  # the folder of its run; None: it is not kept
-    given: bool = False  # named by its folder: used as it is, even if it was stopped early
+    accept_stopped: bool = False  # named by its folder: used even if its training was stopped early
     forecaster: Forecaster | None = None
 
     @property
@@ -86,7 +86,7 @@ class Entry:
     def finished(self) -> bool:
         """Whether its run can be used without training."""
         folder = RunFolder(self.path) if self.path is not None and self.existing else None
-        return folder is not None and (folder.usable if self.given else folder.finished)
+        return folder is not None and (folder.usable if self.accept_stopped else folder.finished)
 
     def check(self, dataset: Dataset, allow_seen: bool, advice: str = "leave it out, or choose another --out") -> None:
         """Check that it was made with the same facts and parts, and has not seen the test part."""
@@ -152,7 +152,7 @@ class Selection:
         labels = [c.model if models.count(c.model) == 1 else f"{c.model} ({path})" for path, c in self.runs.items()]
         runs = zip(labels, self.runs.items(), strict=True)
         return [
-            *(Entry(label, config, path, given=True) for label, (path, config) in runs),
+            *(Entry(label, config, path, accept_stopped=True) for label, (path, config) in runs),
             *(self._entry(name, None if folder is None else folder / name) for name in self.own),
         ]
 

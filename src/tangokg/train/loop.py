@@ -233,7 +233,7 @@ class Session:
             place = (self.seed, group.rank, self.progress.epoch, self.progress.position)
             self.generators["masks"].manual_seed(hash(place) % 2**63)
         for norm in self.norms:
-            norm.apart = share == slice(None)
+            norm.per_process = share == slice(None)
         loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
         if group.divides_windows:
             loss = loss * group.weight(rows, len(queries), count)

@@ -184,15 +184,15 @@ def _meeting_place(slurm: Mapping[str, str]) -> dict[str, str]:
 
 
 class SharedBatchNorm(_BatchNorm):
-    """Batch normalisation by the mean and variance over all processes; with ``apart``, over this process only."""
+    """Batch normalisation by the mean and variance over all processes; with ``per_process``, over this process only."""
 
-    apart = False
+    per_process = False
 
     def _check_input_dim(self, x: Tensor) -> None:
         """Any number of dimensions; channels are the second."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.apart or not self.training:
+        if self.per_process or not self.training:
             return super().forward(x)
         others = [dim for dim in range(x.dim()) if dim != 1]
         count = all_reduce(x.new_tensor(x.numel() // x.shape[1]))
