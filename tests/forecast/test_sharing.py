@@ -137,7 +137,7 @@ def test_without_facts_they_are_given_when_it_is_loaded(hub: Hub, run: Path, eve
     own = load(run, "cpu")
     own.push_to_hub(NAME)
     assert "history.parquet" not in files_of(hub.place(NAME, None))
-    with pytest.raises(RunError, match=r"history\.parquet: the facts are not here.*facts=events.*save\(FOLDER\)"):
+    with pytest.raises(RunError, match=r"history\.parquet: the facts are missing.*facts=events.*save\(FOLDER\)"):
         load(f"hf://{NAME}", "cpu")
     for facts in (events, read_events(events), own.dataset):
         found = load(f"hf://{NAME}", "cpu", facts=facts)
@@ -216,7 +216,7 @@ def test_a_repository_is_private_unless_asked_and_a_branch_may_be_named(hub: Hub
     assert hub.private == {NAME: True, "ann/open": False}
     assert own.push_to_hub(NAME, facts=True, revision="v2") == f"hf://{NAME}@v2"
     assert answers(load(f"hf://{NAME}@v2", "cpu")) == answers(own)
-    with pytest.raises(RunError, match="the facts are not here"):
+    with pytest.raises(RunError, match="the facts are missing"):
         load(f"hf://{NAME}", "cpu")
 
 

@@ -242,7 +242,7 @@ def test_resuming_with_other_data_is_refused(case: str, tmp_path: Path) -> None:
 
 def test_a_folder_that_exists_is_replaced_only_when_asked(tmp_path: Path) -> None:
     first = quick(make_dataset(1), out=tmp_path / "run")
-    with pytest.raises(RunError, match=r"exists; go on with it .--resume., replace it .--overwrite"):
+    with pytest.raises(RunError, match=r"exists; resume it .--resume., replace it .--overwrite"):
         quick(make_dataset(1), out=tmp_path / "run", seed=1)
     assert same_weights(load(tmp_path / "run"), first)
     second = quick(make_dataset(1), out=tmp_path / "run", seed=1, overwrite=True)

@@ -96,9 +96,9 @@ def test_an_object_twice_in_a_list_counts_once_and_ids_take_four_bytes() -> None
 
 FIRST = {"subject": 0, "relation": 0, "object": None, "time": 3, "candidates": [1, 2]}
 WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "both sides": ([FIRST | {"object": 1}], "is no question; expected a relation, and either"),
-    "no side": ([FIRST | {"subject": None}], "is no question"),
-    "no relation": ([FIRST, FIRST | {"relation": None, "time": 4}], "is no question"),
+    "both sides": ([FIRST | {"object": 1}], "is not a question; expected a relation, and either"),
+    "no side": ([FIRST | {"subject": None}], "is not a question"),
+    "no relation": ([FIRST, FIRST | {"relation": None, "time": 4}], "is not a question"),
     "no time": ([FIRST, FIRST | {"time": None}], "a question has no time"),
     "no list": ([FIRST, FIRST | {"time": 4, "candidates": None}], "a question has no candidates"),
     "an empty cell": ([FIRST | {"candidates": [1, None]}], "an empty cell"),

@@ -136,7 +136,7 @@ def test_ids_outside_the_vocabulary_are_refused(run: RunFolder) -> None:
 
 def test_a_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot be made.*choose another --out"):
+    with pytest.raises(RunError, match=r"cannot be created.*choose another --out"):
         RunFolder(tmp_path / "file" / "run").create(dated(), config())
 
 

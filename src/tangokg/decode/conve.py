@@ -45,7 +45,7 @@ class ConvE(Decoder):
         height = max(d for d in range(1, isqrt(dim) + 1) if dim % d == 0)
         self.image = 2 * height, dim // height
         window = [min(settings.kernel, side) for side in self.image]  # a small image has small filters
-        maps = [side - own + 1 for side, own in zip(self.image, window, strict=True)]
+        maps = [side - size + 1 for side, size in zip(self.image, window, strict=True)]
         features = filters * maps[0] * maps[1]
         self.rates = settings.rate(settings.dropout_features), settings.rate(settings.dropout_query)
         self.kernels = nn.Parameter(torch.empty(filters, 1, *window))
@@ -60,7 +60,7 @@ class ConvE(Decoder):
     def forward(self, h_s: Tensor, h_rel: Tensor, r: Tensor, generator: torch.Generator | None = None) -> Tensor:
         size = AT_ONCE if generator is None else max(1, len(r))
         parts = zip(h_s.split(size), r.split(size), strict=True)
-        return torch.cat([self._ask(own, h_rel.index_select(0, label), generator) for own, label in parts])
+        return torch.cat([self._ask(part, h_rel.index_select(0, label), generator) for part, label in parts])
 
     def held(self, dim: int) -> int:
         return 6 * self.projection.shape[1]

@@ -35,7 +35,7 @@ class Decoder(nn.Module, ABC):
         """
 
     def held(self, dim: int) -> int:
-        """Numbers that it holds for the gradient of one query, about."""
+        """Roughly how many numbers it keeps for the gradient of one query."""
         return 8 * dim
 
 
@@ -159,7 +159,7 @@ def grouped_product(x: Tensor, group: Tensor, matrices: Tensor) -> Tensor:
 def _in_blocks(x: Tensor, group: Tensor, matrices: Tensor, width: int = 32) -> Tensor:
     """The rows of each group in blocks of ``width``, the last one padded, and one batched product over all blocks.
 
-    There are as many blocks as there could be at most, so that nobody need ask the GPU how many there are.
+    The number of blocks is the largest possible one, so that it need not be read from the GPU.
     """
     ends = torch.searchsorted(group, torch.arange(len(matrices) + 1, device=group.device))  # (U + 1,)
     blocks = (ends.diff() + width - 1) // width  # (U,)

@@ -21,8 +21,8 @@ def true_answers(timeline: Timeline, windows: Windows, queries: Queries) -> tupl
     """(row, object) of all true answers to each query: the objects of (s, r) at the time asked for."""
     key = timeline.derive(edge_keys)
     j = torch.searchsorted(timeline.t, windows.t).index_select(0, queries.window)
-    asked = (j * timeline.num_entities + queries.s) * (2 * timeline.num_relations) + queries.r
-    edge, row = expand(torch.searchsorted(key, asked), torch.searchsorted(key, asked, right=True))
+    wanted = (j * timeline.num_entities + queries.s) * (2 * timeline.num_relations) + queries.r
+    edge, row = expand(torch.searchsorted(key, wanted), torch.searchsorted(key, wanted, right=True))
     return row, timeline.o.index_select(0, edge)
 
 
@@ -41,14 +41,14 @@ def filtered_cross_entropy(
     where :math:`\epsilon` smooths the labels. Several answers (B,) share a ``row`` (B,) of the scores (U, N); ``true``
     (row, object) holds all true answers of each row. With a ``shard`` the columns are those of this process.
     """
-    flat, (here, column) = scores.reshape(-1), shard.own(*true)
-    at = here * scores.shape[1] + column
+    flat, (rows, column) = scores.reshape(-1), shard.own(*true)
+    at = rows * scores.shape[1] + column
     wrong = shard.logsumexp(flat.index_fill(0, at, -torch.inf).view_as(scores))  # (U,)
-    own = shard.at(scores, row, answer)  # (B,)
-    loss = torch.logaddexp(wrong.index_select(0, row), own) - (1 - smoothing) * own
+    true_score = shard.at(scores, row, answer)  # (B,)
+    loss = torch.logaddexp(wrong.index_select(0, row), true_score) - (1 - smoothing) * true_score
     if smoothing:
-        total = shard.total(scores.sum(1).index_add(0, here, -flat.index_select(0, at)))
+        total = shard.total(scores.sum(1).index_add(0, rows, -flat.index_select(0, at)))
         size = torch.full_like(total, (shard.count or scores.shape[1]) + 1)
-        size = size.index_add(0, true[0], -torch.ones_like(true[0], dtype=own.dtype))
-        loss = loss - smoothing * (total.index_select(0, row) + own) / size.index_select(0, row)
+        size = size.index_add(0, true[0], -torch.ones_like(true[0], dtype=true_score.dtype))
+        loss = loss - smoothing * (total.index_select(0, row) + true_score) / size.index_select(0, row)
     return loss.mean()

@@ -1,4 +1,4 @@
-"""A loss over many queries, computed part by part: no more scores at once than fit (docs/maths.md, row M61)."""
+"""A loss over many queries, computed part by part so that the scores fit into memory (docs/maths.md, row M61)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LossOf = Callable[..., Tensor]  # (part, *tensors) -> what the queries of a part
 
 
 def cut(costs: Tensor, room: int) -> list[slice]:
-    """Queries in parts whose costs add up to ``room`` at most, or that are one query; 0: one part for all."""
+    """Cut queries into parts that cost at most ``room`` or hold one query; with ``room`` 0, one part for all."""
     total = int(costs.sum())
     if room <= 0 or total <= room:
         return [slice(0, len(costs))]
@@ -44,13 +44,13 @@ def sum_of_parts(loss_of: LossOf, parts: list[slice], tensors: tuple[Tensor, ...
 class _SumOfParts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loss_of: LossOf, parts: list[slice], count: int, *inputs: Tensor) -> Tensor:
-        given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in inputs[:count]]
-        wanted = [tensor for tensor in (*given, *inputs[count:]) if tensor.requires_grad]
+        leaves = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in inputs[:count]]
+        wanted = [tensor for tensor in (*leaves, *inputs[count:]) if tensor.requires_grad]
         sums = [torch.zeros_like(tensor) for tensor in wanted]
         total = inputs[0].new_zeros(())
         for part in parts:
             with torch.enable_grad():
-                loss = loss_of(part, *given)
+                loss = loss_of(part, *leaves)
             grads = torch.autograd.grad(loss, wanted, allow_unused=True) if wanted else ()
             for sum_, grad in zip(sums, grads, strict=True):
                 if grad is not None:

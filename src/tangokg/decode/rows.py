@@ -1,4 +1,4 @@
-"""Some rows of a table beside further uses of it, with one gradient for both."""
+"""Take rows of a table that has further uses, with one gradient for both."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class TakeRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, rows: Tensor, shard: Shard = WHOLE) -> tuple[Tensor, Tensor]:
         if shard.whole:
-            here, taken = None, table.index_select(0, rows)
+            mask, taken = None, table.index_select(0, rows)
         else:
-            here, rows = shard.place(rows)
-            taken = shard.total(table.index_select(0, rows) * here[:, None])
-        ctx.save_for_backward(rows, here)
+            mask, rows = shard.place(rows)
+            taken = shard.total(table.index_select(0, rows) * mask[:, None])
+        ctx.save_for_backward(rows, mask)
         ctx.shape = table.shape
         return taken, table.view_as(table)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_rows: Tensor | None, of_table: Tensor | None) -> tuple[Tensor | None, None, None]:
-        rows, here = ctx.saved_tensors
+        rows, mask = ctx.saved_tensors
         if of_rows is None:
             return of_table, None, None
-        of_rows = of_rows if here is None else of_rows * here[:, None]
+        of_rows = of_rows if mask is None else of_rows * mask[:, None]
         total = of_rows.new_zeros(ctx.shape) if of_table is None else of_table
         return total.index_add_(0, rows, of_rows), None, None

@@ -48,6 +48,6 @@ class Decoding:
     def __post_init__(self) -> None:
         check_sizes_and_rates(self)
 
-    def rate(self, own: float | None) -> float:
-        """A dropout rate of its own, or the common one where that is None."""
-        return self.dropout if own is None else own
+    def rate(self, value: float | None) -> float:
+        """The given dropout rate, or the common one if it is None."""
+        return self.dropout if value is None else value

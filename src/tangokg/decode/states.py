@@ -1,4 +1,4 @@
-"""Entity states at the target times, untouched ones implied, and what is computed against all of them at once."""
+"""Entity states at the target times, with untouched ones implied, and the products and losses over all of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class States:
     columns: int = 0  # to compute scores in, at least
 
     def take(self, window: Tensor, entity: Tensor) -> tuple[Tensor, States]:
-        """States (B, D) of some entities, and the states to go on with (see :class:`TakeRows`)."""
+        """States (B, D) of some entities, and the states for further use (see :class:`TakeRows`)."""
         rows, base = TakeRows.apply(self.base, entity, self.shard)  # type: ignore[no-untyped-call]
         rows = rows * self.factor.index_select(0, window)[:, None]  # (B, D)
         if len(self.touched):
@@ -75,65 +75,65 @@ class States:
         rows = self.shard.take(table, entity.flatten())
         return rows.view(*entity.shape, -1)
 
-    def scores(self, query: Tensor, asked: Queries) -> Tensor:
+    def scores(self, query: Tensor, queries: Queries) -> Tensor:
         """Products (B, N) of each query vector (B, D) with all states of its window; windows ascend."""
-        query, own = query.to(self.base.dtype), self
+        query, local = query.to(self.base.dtype), self
         if not self.shard.whole:
-            query, own = self.shard.spread(query), self._own()
-        logits: Tensor = _Scores.apply(query, own.base, own.touched, own._layout(asked))  # type: ignore[no-untyped-call]
+            query, local = self.shard.spread(query), self._local()
+        logits: Tensor = _Scores.apply(query, local.base, local.touched, local._layout(queries))  # type: ignore[no-untyped-call]
         return logits
 
-    def _own(self) -> States:
-        """Only what has a column in the scores of this process, numbered by column.
+    def _local(self) -> States:
+        """The states whose entity has a column in the scores of this process, numbered by column.
 
         Products have one shape in all processes, so that entities with equal states have equal scores: ties stay ties.
         """
-        here, column = self.shard.place(self.block.entity)
-        entity, window, n = column[here], self.block.window[here], len(self.base)
+        mask, column = self.shard.place(self.block.entity)
+        entity, window, n = column[mask], self.block.window[mask], len(self.base)
         ends = torch.arange(len(self.block) + 1, device=window.device)
         borders = torch.searchsorted(window, ends).tolist()
         block = Block(entity, window, window * n + entity, borders, (), n)
-        touched, columns = self.shard.spread(self.touched)[here], -(-self.shard.most // EVEN) * EVEN
+        touched, columns = self.shard.spread(self.touched)[mask], -(-self.shard.most // EVEN) * EVEN
         return States(self.base, self.factor, touched, block, columns=columns)
 
-    def cross_entropy(self, query: Tensor, asked: Queries, room: int = 0) -> Tensor:
+    def cross_entropy(self, query: Tensor, queries: Queries, room: int = 0) -> Tensor:
         """Mean cross-entropy of the answers under softmax over all candidates.
 
-        One (B, N) matrix is written, or one after the other for as many queries as ``room`` bytes hold.
+        One (B, N) matrix is written, or several in turn, each for as many queries as ``room`` bytes hold.
         """
-        query, own, shard = query.to(self.base.dtype), self, self.shard
+        query, local, shard = query.to(self.base.dtype), self, self.shard
         if not shard.whole:
-            query, own = shard.spread(query), self._own()
+            query, local = shard.spread(query), self._local()
         columns = shard.most or len(self.base)
         parts = cut(torch.full((len(query),), MATRICES * columns * self.base.element_size()), room)
         loss: Tensor
         if len(parts) == 1:
-            used = query, own.base, own.touched, asked.answer
-            loss = _CrossEntropy.apply(*used, own._layout(asked), shard)  # type: ignore[no-untyped-call]
+            used = query, local.base, local.touched, queries.answer
+            loss = _CrossEntropy.apply(*used, local._layout(queries), shard)  # type: ignore[no-untyped-call]
             return loss
 
         def loss_of(part: slice, query: Tensor, base: Tensor, touched: Tensor) -> Tensor:
-            some = asked.select(part)
-            used = query[part], base, touched, some.answer
-            mean: Tensor = _CrossEntropy.apply(*used, own._layout(some), shard)  # type: ignore[no-untyped-call]
-            return mean * (len(some) / len(asked))
+            part_queries = queries.select(part)
+            used = query[part], base, touched, part_queries.answer
+            mean: Tensor = _CrossEntropy.apply(*used, local._layout(part_queries), shard)  # type: ignore[no-untyped-call]
+            return mean * (len(part_queries) / len(queries))
 
-        return sum_of_parts(loss_of, parts, (query, own.base, own.touched), ())
+        return sum_of_parts(loss_of, parts, (query, local.base, local.touched), ())
 
-    def _layout(self, asked: Queries) -> _Layout:
+    def _layout(self, queries: Queries) -> _Layout:
         """Whether to write out the states of a window, (N, D), or to replace columns of the scores.
 
         The columns take a second product of B_w M_w D and four passes over B_w M_w scattered scores; the states take
         five passes over N D. On a GPU what counts is the number of launches, and the states of all windows, for which
         there is room, take few.
         """
-        ends = pairwise(accumulate(asked.sizes, initial=0)), pairwise(self.block.borders)
+        ends = pairwise(accumulate(queries.sizes, initial=0)), pairwise(self.block.borders)
         parts = [_Part(w, slice(*b), slice(*m)) for w, (b, m) in enumerate(zip(*ends, strict=False)) if b[0] < b[1]]
         kind, numel = self.base.device.type, self.base.numel()
-        room = STATE_BYTES[kind] // max(1, numel * self.base.element_size())  # for so many windows
+        room = STATE_BYTES[kind] // max(1, numel * self.base.element_size())  # number of windows
         columns = sum((b.stop - b.start) * (m.stop - m.start) for b, m in ((part.queries, part.rows) for part in parts))
         if not self.columns and len(parts) > room and COLUMN_COST * columns <= len(parts) * numel:
-            return _Layout(self.factor, asked.window, self.block, parts, None, len(self.base))
+            return _Layout(self.factor, queries.window, self.block, parts, None, len(self.base))
         groups: list[list[_Part]] = []
         for part in parts:
             if groups and len(groups[-1]) < room and groups[-1][-1].window + 1 == part.window:
@@ -141,12 +141,12 @@ class States:
             else:
                 groups.append([part])
         width = max(self.columns, -(-len(self.base) // ALIGNED[kind]) * ALIGNED[kind])
-        return _Layout(self.factor, asked.window, self.block, parts, groups, width)
+        return _Layout(self.factor, queries.window, self.block, parts, groups, width)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A window at which something is asked: its number, its queries, its touched rows."""
+    """A window with queries: its number, its queries, its touched rows."""
 
     window: int
     queries: slice
@@ -197,8 +197,8 @@ def _logits(query: Tensor, base: Tensor, touched: Tensor, layout: _Layout) -> Te
     if layout.groups is None:
         logits = ((query * layout.scale) @ base.T).to(base.dtype)  # (B, N); autocast may multiply in half precision
         for part in layout.parts:
-            own = (query[part.queries] @ touched[part.rows].T).to(base.dtype)  # (B_w, M_w)
-            logits[part.queries].index_copy_(1, layout.entity(part), own)
+            products = (query[part.queries] @ touched[part.rows].T).to(base.dtype)  # (B_w, M_w)
+            logits[part.queries].index_copy_(1, layout.entity(part), products)
         return logits
     logits = base.new_empty(len(query), layout.width)  # (B, N), and a few columns more
     for group in layout.groups:
@@ -225,9 +225,9 @@ def _backward(
     if layout.groups is None:
         for part in layout.parts:
             entity = layout.entity(part)
-            own = grad[part.queries].index_select(1, entity)  # (B_w, M_w)
-            of_query[part.queries] = own @ touched[part.rows]
-            of_touched[part.rows] = own.T @ query[part.queries]
+            columns = grad[part.queries].index_select(1, entity)  # (B_w, M_w)
+            of_query[part.queries] = columns @ touched[part.rows]
+            of_touched[part.rows] = columns.T @ query[part.queries]
             grad[part.queries].index_fill_(1, entity, 0.0)
         of_query.addcmul_(grad @ base, layout.scale)
         return of_query, grad.T @ (query * layout.scale), of_touched
@@ -285,7 +285,7 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, base, touched, answer = ctx.saved_tensors
         residual, ctx.log_softmax = ctx.log_softmax.exp_(), None  # used up: a second backward needs a second matrix
-        here, column = ctx.shard.place(answer)
-        residual.scatter_add_(1, column[:, None], -here.to(residual.dtype)[:, None])  # softmax - truth
+        mask, column = ctx.shard.place(answer)
+        residual.scatter_add_(1, column[:, None], -mask.to(residual.dtype)[:, None])  # softmax - truth
         grads = _backward(residual, query, base, touched, ctx.layout)
         return *(g.mul_(grad / max(len(answer), 1)) for g in grads), None, None, None

@@ -1,4 +1,4 @@
-"""dz/dt of entities and relations as the authors' program has it, on all rows (docs/maths.md, row M31)."""
+"""dz/dt of entities and relations as in the authors' program, on all rows (docs/maths.md, row M31)."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ from tangokg.quads.values import Floats, Ids
 from tangokg.snapshots.windows import Queries
 
 BATCH, TIMES = 256, 16  # questions scored at once, and the most distinct times among them
-MOST_PAIRS = 4096  # whose objects are looked at for events: those with the largest chances of a fact
+MOST_PAIRS = 4096  # pairs whose objects are considered for events: those with the largest chances of a fact
 
 
 @dataclass(frozen=True, eq=False)
 class AskedAt:
-    """What is known and when it is asked for, of several facts."""
+    """What is known of several facts, and the steps that they are asked for."""
 
     known: Tensor  # (M,) snapshots
     step: Tensor  # (M,) the first step that is not known to the model
@@ -40,7 +40,7 @@ class AskedAt:
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """A model with the facts it knows and the chances that were fitted for it."""
+    """A model, the facts it knows, and the chances fitted for it."""
 
     model: Model
     known: Known
@@ -51,7 +51,7 @@ class Answering:
         return 2 * self.known.num_relations
 
     def answer(self, questions: list[Question], top: int) -> list[Forecast]:
-        """Questions for a name in batches by time; whole events and single facts one by one."""
+        """Answer questions for a name in batches by time, whole events and single facts one by one."""
         if top < 1:
             raise DataError(f"top must be at least 1, found {top}.")
         forecasts: dict[int, Forecast] = {}
@@ -71,30 +71,30 @@ class Answering:
     # One name is asked for
 
     def _names(self, batch: list[int], questions: list[Question], top: int) -> Iterator[tuple[int, Forecast]]:
-        asked = [questions[i] for i in batch]
-        t, window = np.unique([question.step for question in asked], return_inverse=True)
+        batch_questions = [questions[i] for i in batch]
+        t, window = np.unique([question.step for question in batch_questions], return_inverse=True)
         with torch.inference_mode():
             everyone = torch.tensor(
                 [q.o if q.s is None else q.s for q in questions if q.asked not in ("fact", "event")]
             )
             encoded = self.known.encode(self.known.windows(torch.from_numpy(t)), everyone)  # sorted once for all
-            shares = self._shares(encoded, asked, window)
+            shares = self._shares(encoded, batch_questions, window)
         best = []
-        for question, p in zip(asked, shares, strict=True):
+        for question, p in zip(batch_questions, shares, strict=True):
             self._check_finite(p, question)
             best.append(torch.topk(p, min(top, len(p))))
         for kind in ("object", "relation", "subject"):
-            some = [k for k, question in enumerate(asked) if question.asked == kind]
-            if some:
-                values, ids = ([best[k][column].cpu() for k in some] for column in (0, 1))
-                named = self._named(kind, [asked[k] for k in some], ids, torch.cat(values).double())
-                yield from zip((batch[k] for k in some), named, strict=True)
+            of_kind = [k for k, question in enumerate(batch_questions) if question.asked == kind]
+            if of_kind:
+                values, ids = ([best[k][column].cpu() for k in of_kind] for column in (0, 1))
+                named = self._named(kind, [batch_questions[k] for k in of_kind], ids, torch.cat(values).double())
+                yield from zip((batch[k] for k in of_kind), named, strict=True)
 
-    def _named(self, kind: str, asked: list[Question], ids: list[Tensor], p: Tensor) -> list[Forecast]:
+    def _named(self, kind: str, questions: list[Question], ids: list[Tensor], p: Tensor) -> list[Forecast]:
         """Candidates of several questions of one kind with their chances; ``p`` is what the model gives to each."""
         sizes = torch.tensor([len(x) for x in ids])
-        when, candidates = self._when(asked, sizes), torch.cat(ids)
-        names = [[-1 if x is None else x for x in (q.s, q.r, q.o)] for q in asked]
+        when, candidates = self._when(questions, sizes), torch.cat(ids)
+        names = [[-1 if x is None else x for x in (q.s, q.r, q.o)] for q in questions]
         s, r, o = torch.tensor(names).repeat_interleave(sizes, 0).T
         happens: Tensor | None = None
         if kind == "object":
@@ -109,25 +109,25 @@ class Answering:
             _, chance, _ = self.chances_of(s * self.labels + r, o, when)
         rows = torch.arange(len(candidates)).split(sizes.tolist())
         columns = [s, r, o, share, chance, *self._seen(s, r, o, when.step)]
-        return [self._describe(q, columns, happens, k) for q, k in zip(asked, rows, strict=True)]
+        return [self._describe(q, columns, happens, k) for q, k in zip(questions, rows, strict=True)]
 
-    def _when(self, asked: list[Question], sizes: Tensor) -> AskedAt:
-        times = torch.tensor([[q.step, q.until] for q in asked], dtype=torch.float64)
+    def _when(self, questions: list[Question], sizes: Tensor) -> AskedAt:
+        times = torch.tensor([[q.step, q.until] for q in questions], dtype=torch.float64)
         known = torch.searchsorted(self.known.index.times, times[:, 0].contiguous())
-        rows = torch.arange(len(asked)).repeat_interleave(sizes)
-        return AskedAt(known[rows], times[rows, 0], times[rows, 1], asked[0].span)
+        rows = torch.arange(len(questions)).repeat_interleave(sizes)
+        return AskedAt(known[rows], times[rows, 0], times[rows, 1], questions[0].span)
 
     def _shares(self, encoded: Any, questions: list[Question], window: Any) -> list[Tensor]:
-        """What the model gives to all candidates for what each question asks."""
+        """The model's shares of all candidates, for each question."""
         count = self.known.num_relations
         shares: list[Tensor] = [torch.empty(0)] * len(questions)
-        asked = [
+        queries = [
             (i, int(window[i]), q.o if q.s is None else q.s, q.r + (count if q.s is None else 0))  # r + R: the subject
             for i, q in enumerate(questions)
             if q.r is not None
         ]
-        if asked:
-            rows, *columns = (list(column) for column in zip(*asked, strict=True))
+        if queries:
+            rows, *columns = (list(column) for column in zip(*queries, strict=True))
             for i, p in zip(rows, self.model.probabilities(self._scores(encoded, *columns)), strict=True):
                 shares[i] = p
         for i, question in enumerate(questions):
@@ -145,8 +145,8 @@ class Answering:
         known = int(timeline.offset[timeline.before(question.step)])  # edges before the step asked for, each once
         r = timeline.r[:known]
         everyone = torch.from_numpy(self.known.index.relations_before(question.step)) + 1.0
-        own = torch.bincount(r[(r < count) & (timeline.s[:known] == s)], minlength=count)
-        prior = (own + everyone / everyone.sum()).to(likelihood)
+        counts = torch.bincount(r[(r < count) & (timeline.s[:known] == s)], minlength=count)
+        prior = (counts + everyone / everyone.sum()).to(likelihood)
         product = likelihood.clamp(min=torch.finfo(likelihood.dtype).tiny) * prior
         return product / product.sum()
 
@@ -174,13 +174,14 @@ class Answering:
         timeline = self.known.history_of_pairs(pair, when.step)
         key = torch.stack([pair.double(), when.step, when.until], dim=1)
         of = torch.unique(key, dim=0, return_inverse=True)[1] if len(pair) else pair
-        one = torch.zeros(int(of.max()) + 1 if len(of) else 0, dtype=torch.int64).scatter_(0, of, torch.arange(len(of)))
-        step = self.chances.pair(timeline, pair[one], when.known[one], when.step[one])[of]
+        size = int(of.max()) + 1 if len(of) else 0
+        unique = torch.zeros(size, dtype=torch.int64).scatter_(0, of, torch.arange(len(of)))  # a row of each
+        step = self.chances.pair(timeline, pair[unique], when.known[unique], when.step[unique])[of]
         facts = Candidates(pair, o, when.known, when.step, p, step)
         share = self.chances.share(timeline, facts)
         if not when.span:
             return share, step * share, step
-        happens = self.chances.pair(timeline, pair[one], when.known[one], when.until[one], span=True)[of]
+        happens = self.chances.pair(timeline, pair[unique], when.known[unique], when.until[unique], span=True)[of]
         return share, torch.minimum(self.chances.by(timeline, facts, share, when.until), happens), happens
 
     def _fact(self, question: Question) -> Forecast:
@@ -192,7 +193,7 @@ class Answering:
     # Two or three names are asked for
 
     def _events(self, question: Question, top: int) -> Forecast:
-        """The likeliest facts of the pairs that were active lately; a name given alone may stand in either role."""
+        """The likeliest facts of the recently active pairs; a single name may be subject or object."""
         labels, pair = self.labels, self._active_pairs(question)
         when = self._when([question], torch.tensor([len(pair)]))
         best = best_shares(self.model, self.known, pair, when.known, when.step, CANDIDATES)
@@ -202,8 +203,8 @@ class Answering:
         s, r, o = torch.where(back, o, s), torch.where(back, r - labels // 2, r), torch.where(back, s, o)
         order = torch.argsort(back.long(), stable=True)  # a fact found from both sides is taken from the subject's
         key, of = torch.unique(((s * labels + r) * self.known.num_entities + o)[order], return_inverse=True)
-        one = order[torch.full_like(key, len(of)).scatter_reduce(0, of, torch.arange(len(of)), "amin")]
-        s, r, o, p, back = (column[one] for column in (s, r, o, p, back))
+        earliest = order[torch.full_like(key, len(of)).scatter_reduce(0, of, torch.arange(len(of)), "amin")]
+        s, r, o, p, back = (column[earliest] for column in (s, r, o, p, back))
         when = self._when([question], torch.tensor([len(s)]))
         pair = s * labels + r
         p[back] = shares_of(self.model, self.known, pair[back], o[back], when.known[back], when.step[back])
@@ -213,7 +214,7 @@ class Answering:
         return self._describe(question, [s, r, o, share, chance, *self._seen(s, r, o, step)])
 
     def _active_pairs(self, question: Question) -> Tensor:
-        """The pairs s * 2R + r that were active lately and may have a fact of the question; not too many."""
+        """The recently active pairs s * 2R + r that match the question, up to a limit."""
         index, recent = self.known.index, RECENT * self.chances.hazard.gap
         first, known = np.searchsorted(index.t, [question.step - recent, question.step])
         timeline = index.window(np.arange(first, known))
@@ -235,7 +236,7 @@ class Answering:
         return pair
 
     def _seen(self, s: Tensor, r: Tensor, o: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-        """At how many times before its step each fact (M,) stood, and the last moment of it."""
+        """How many times each fact (M,) occurred before its step, and its last moment."""
         count, moment = torch.zeros_like(s), torch.zeros_like(step)
         for t in torch.unique(step).tolist():
             rows = (step == t).nonzero()[:, 0]
@@ -261,5 +262,5 @@ def _batches(times: Floats, most: int = TIMES) -> Iterator[Ids]:
     order = np.argsort(times, kind="stable")
     fresh = np.diff(times[order], prepend=-np.inf) > 0
     group = (np.cumsum(fresh) - 1) // most  # of times
-    for some in np.split(order, np.flatnonzero(np.diff(group)) + 1):
-        yield from (some[i : i + BATCH] for i in range(0, len(some), BATCH))
+    for chunk in np.split(order, np.flatnonzero(np.diff(group)) + 1):
+        yield from (chunk[i : i + BATCH] for i in range(0, len(chunk), BATCH))

@@ -1,4 +1,4 @@
-"""What comes back: names with chances, and the earlier facts that speak for them."""
+"""Answers: names with chances, and the earlier facts that support them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Forecast:
 
     @property
     def title(self) -> str:
-        """The question; of yes and no its answer, as a sentence."""
+        """The question as a sentence; for yes or no, its answer."""
         if self.asked == "fact":
             when = f"at least once by {self.at}" if self.by else f"at {self.at}"
             chance = self.answers[0].chance
@@ -86,20 +86,21 @@ class Forecast:
         return frame
 
     def _repr_html_(self) -> str:
-        rows = [[one.name, Share(one.chance), Share(one.share), evidence(one)] for one in self.answers]
+        rows = [[answer.name, Share(answer.chance), Share(answer.share), evidence(answer)] for answer in self.answers]
         whole = html_table(self.title, (self.asked, "chance", "share", "before"), rows, last=True)
         if self.happens is not None:
             whole += f"<p>{html_text(self.condition)} has a fact: {self.happens:.1%}</p>"
-        told = (one.reasons for one in self.answers if one.reasons is not None)
-        return whole + "".join(html_folded(reasons.title, reasons._repr_html_()) for reasons in told)
+        explained = (answer.reasons for answer in self.answers if answer.reasons is not None)
+        return whole + "".join(html_folded(reasons.title, reasons._repr_html_()) for reasons in explained)
 
     def table(self, happened: frozenset[str] | None = None) -> Group:
         """The answers with bars, for a console; with ``happened``, the names that turned out true are ticked."""
         rows = []
-        for place, one in enumerate(self.answers, 1):
-            name = f"{one.subject}, {one.relation}, {one.object}" if self.asked == "fact" else one.name
-            row = [f"{place}", name, f"{one.chance:6.1%}", bar(one.chance, 10), f"{one.share:6.1%}", evidence(one)]
-            rows.append(row if happened is None else [*row, "yes" if one.name in happened else ""])
+        for place, answer in enumerate(self.answers, 1):
+            name = f"{answer.subject}, {answer.relation}, {answer.object}" if self.asked == "fact" else answer.name
+            chance = f"{answer.chance:6.1%}", bar(answer.chance, 10)
+            row = [f"{place}", name, *chance, f"{answer.share:6.1%}", evidence(answer)]
+            rows.append(row if happened is None else [*row, "yes" if answer.name in happened else ""])
         columns = ("", self.asked, "chance", "", "share", "before", *(["happened"] if happened is not None else []))
         title = [self.title]
         if self.happens is not None:
@@ -107,10 +108,10 @@ class Forecast:
         return make_table(title, columns, rows, left=7)
 
     def _rows(self) -> list[dict[str, Any]]:
-        """A row for each answer, with the chance that there is any where it is known; reasons are another table."""
+        """A row for each answer, with the chance of any answer if known; reasons go into another table."""
         happens = {} if self.happens is None else {"happens": self.happens}
         plain = (answer.to_dict() for answer in self.answers)
-        return [{key: value for key, value in one.items() if key != "reasons"} | happens for one in plain]
+        return [{key: value for key, value in row.items() if key != "reasons"} | happens for row in plain]
 
     @property
     def condition(self) -> str:
@@ -142,12 +143,12 @@ def describe(history: HistoryIndex, question: Question, candidates: list[Candida
     """Ids and chances -> names, with what is known of each before the time asked for."""
     vocab, clock = history.vocab, history.clock
     answers = []
-    for one in candidates:
-        last = clock.format(one.moment) if one.count else None
-        names = vocab.entities[one.s], vocab.relations[one.r], vocab.entities[one.o]
-        asked = dict(zip(("subject", "relation", "object", "fact"), (*names, names[2]), strict=True))
-        name = asked.get(question.asked, ", ".join(names))
-        answers.append(Answer(name, one.share, one.chance, one.count, last, *names))
+    for candidate in candidates:
+        last = clock.format(candidate.moment) if candidate.count else None
+        names = vocab.entities[candidate.s], vocab.relations[candidate.r], vocab.entities[candidate.o]
+        by_kind = dict(zip(("subject", "relation", "object", "fact"), (*names, names[2]), strict=True))
+        name = by_kind.get(question.asked, ", ".join(names))
+        answers.append(Answer(name, candidate.share, candidate.chance, candidate.count, last, *names))
     return Forecast(
         UNKNOWN if question.s is None else vocab.entities[question.s],
         UNKNOWN if question.r is None else vocab.relations[question.r],

@@ -48,8 +48,8 @@ class Calibrations(dict[str, Calibration]):
         ]
 
     def _rows(self) -> list[dict[str, Any]]:
-        figures = {kind: one.to_dict() for kind, one in self.items()}
-        return [{"kind": kind} | {k: v for k, v in one.items() if k != "bins"} for kind, one in figures.items()]
+        figures = {kind: calibration.to_dict() for kind, calibration in self.items()}
+        return [{"kind": kind} | {k: v for k, v in row.items() if k != "bins"} for kind, row in figures.items()]
 
 
 def ask_recent(
@@ -57,20 +57,20 @@ def ask_recent(
 ) -> HazardQueries:
     """The pairs (s, r), as subject and relation, with a fact in the last ``recent`` usual gaps before each target."""
     known = windows_at(timeline, target, horizon).known
-    asked = ask_steps(timeline, pasts_of(timeline, chances.hazard.gap), target[known > 0], known[known > 0], recent)
-    asked = asked.select(asked.pair % (2 * timeline.num_relations) < timeline.num_relations)
-    return asked.sample(MOST, torch.Generator().manual_seed(0))
+    queries = ask_steps(timeline, pasts_of(timeline, chances.hazard.gap), target[known > 0], known[known > 0], recent)
+    queries = queries.select(queries.pair % (2 * timeline.num_relations) < timeline.num_relations)
+    return queries.sample(MOST, torch.Generator().manual_seed(0))
 
 
 def calibrate(
-    model: Model, chances: Chances, on_device: Timeline, timeline: Timeline, asked: HazardQueries
+    model: Model, chances: Chances, on_device: Timeline, timeline: Timeline, queries: HazardQueries
 ) -> Calibrations:
-    """By name, see :data:`KINDS`; beside each the base rate: how often it was so in what is known."""
+    """The calibration of each kind in :data:`KINDS`, with its base rate: how often it was true in the known facts."""
     pasts = pasts_of(timeline, chances.hazard.gap)
-    of = candidates(model, on_device, timeline, chances.hazard, asked)
-    width = len(of) // max(len(asked), 1)
-    share, happened = chances.share(timeline, of), asked.happened(pasts)
-    true = fact_happened(timeline, chances.hazard.gap, of.pair, of.o, asked.begin.repeat_interleave(width))
+    of = candidates(model, on_device, timeline, chances.hazard, queries)
+    width = len(of) // max(len(queries), 1)
+    share, happened = chances.share(timeline, of), queries.happened(pasts)
+    true = fact_happened(timeline, chances.hazard.gap, of.pair, of.o, queries.begin.repeat_interleave(width))
     t, fact = of.t / chances.hazard.gap, fact_numbers(timeline, of.pair, of.o)
     seen = tell(pasts.fact, fact, of.known, t, ()).count
     active = tell(pasts.pair, of.pair, of.known, t, ()).count

@@ -55,8 +55,8 @@ def compare(
     names = [name for name, model in chosen.items() if isinstance(model, str)]
     runs = [model for model in chosen.values() if isinstance(model, Path)]
     selection = select_models(names, runs, texts, seed, device)
-    given = [Entry(name, f.config, forecaster=f.as_made) for name, f in chosen.items() if isinstance(f, Forecaster)]
-    entries = [*selection.entries(None if out is None else Path(out)), *given]
+    ready = [Entry(name, f.config, forecaster=f.as_made) for name, f in chosen.items() if isinstance(f, Forecaster)]
+    entries = [*selection.entries(None if out is None else Path(out)), *ready]
     check_entries(entries, dataset, allow_seen)
     train = partial(fit, verbose=verbose)
     return compare_measured([entry.measure(entry.obtain(dataset, device, train)) for entry in entries], seed)
@@ -69,12 +69,12 @@ class Entry:
     name: str
     config: RunConfig
     path: Path | None = None  # the folder of its run; None: it is not kept
-    given: bool = False  # named by its folder: taken as it is, even if it was stopped early
+    accept_stopped: bool = False  # named by its folder: used even if its training was stopped early
     forecaster: Forecaster | None = None
 
     @property
     def labels(self) -> tuple[str, str]:
-        """How its row is called: by its name, or marked where the model saw what it is judged by."""
+        """The label of its row: the name, marked if the model saw the facts that it is evaluated on."""
         return self.name, f"{self.name} ({MARK})"
 
     @property
@@ -84,12 +84,12 @@ class Entry:
 
     @property
     def finished(self) -> bool:
-        """Whether its run can be taken without training."""
+        """Whether its run can be used without training."""
         folder = RunFolder(self.path) if self.path is not None and self.existing else None
-        return folder is not None and (folder.usable if self.given else folder.finished)
+        return folder is not None and (folder.usable if self.accept_stopped else folder.finished)
 
     def check(self, dataset: Dataset, allow_seen: bool, advice: str = "leave it out, or choose another --out") -> None:
-        """It must be made with the same facts in the same parts, and must not have seen the test part."""
+        """Check that it was made with the same facts and parts, and has not seen the test part."""
         name, made_with, seen, refit = f"the forecaster {self.name}", None, "", self.config.train.refit
         if self.forecaster is not None:
             made_with, seen = self.forecaster.dataset, self.forecaster.exposure.seen
@@ -107,7 +107,7 @@ class Entry:
             raise RunError(f"{name} is {MARK}: {seen}. Leave it out, or mark it with --allow-seen (allow_seen=True).")
 
     def obtain(self, dataset: Dataset, device: str = "auto", train: Callable[..., Forecaster] = fit) -> Forecaster:
-        """The forecaster, loaded or trained; one that is trained now stays in its folder, whatever happens later."""
+        """The forecaster, loaded or trained; a newly trained one stays in its folder, whatever happens later."""
         if self.forecaster is not None:
             return self.forecaster
         if self.path is not None and self.finished:
@@ -130,7 +130,7 @@ class Entry:
 
 
 def check_entries(entries: Sequence[Entry], dataset: Dataset, allow_seen: bool) -> None:
-    """An error, before anything is trained, if models cannot be compared on the test part."""
+    """Raise an error, before anything is trained, if models cannot be compared on the test part."""
     if not len(dataset.test):
         raise DataError(f"{dataset.name}: there is no test part to compare models on. Give dates with --valid-from.")
     for entry in entries:
@@ -152,7 +152,7 @@ class Selection:
         labels = [c.model if models.count(c.model) == 1 else f"{c.model} ({path})" for path, c in self.runs.items()]
         runs = zip(labels, self.runs.items(), strict=True)
         return [
-            *(Entry(label, config, path, given=True) for label, (path, config) in runs),
+            *(Entry(label, config, path, accept_stopped=True) for label, (path, config) in runs),
             *(self._entry(name, None if folder is None else folder / name) for name in self.own),
         ]
 
@@ -194,29 +194,29 @@ def select_models(
             raise ConfigError(f"unknown model {name!r}.{offer(nearest(name, MODELS))} Known: {known}.")
     names = dict.fromkeys(name for word in models for name in (MODELS if word == ALL else [word]))
     trained = {config.model for config in finished.values()}
-    own = _own_settings([name for name in names if name not in trained], assignments)
-    return Selection(finished, own, seed, device)
+    by_model = _settings_by_model([name for name in names if name not in trained], assignments)
+    return Selection(finished, by_model, seed, device)
 
 
-def _own_settings(names: Sequence[str], assignments: Sequence[str]) -> dict[str, list[str]]:
-    """Model -> those of the settings that it has; one that no model has is an error."""
+def _settings_by_model(names: Sequence[str], assignments: Sequence[str]) -> dict[str, list[str]]:
+    """Model -> the settings that apply to it; a setting of no model is an error."""
     if assignments and not names:
         raise ConfigError("--set and --epochs are for models that are trained; the given runs have their settings.")
     of_train = [f.name for f in fields(TrainSettings)]
     known = {name: [*of_train, *(f.name for f in fields(MODELS[name].settings))] for name in names}
-    own: dict[str, list[str]] = {name: [] for name in names}
+    by_model: dict[str, list[str]] = {name: [] for name in names}
     for text in assignments:
         key = split_key(parse_assignment(text)[0])[1]
         having = [name for name in names if key in known[name]]
         if not having:
             raise unknown_setting("--set", key, list(dict.fromkeys(k for keys in known.values() for k in keys)))
         for name in having:
-            own[name].append(text)
-    return own
+            by_model[name].append(text)
+    return by_model
 
 
 def _agrees(config: RunConfig, text: str) -> bool:
-    """Whether a config has this setting already; that epochs alone would lift the budget does not count."""
+    """Whether a config already has this setting, apart from the budget that a number of epochs lifts."""
     changed = make_config(config.model, config.to_tables(), [text])
     key = parse_assignment(text)[0].rpartition(".")[2]
     kept = changed.train if key == "budget" else replace(changed.train, budget=config.train.budget)

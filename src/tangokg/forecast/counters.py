@@ -1,4 +1,4 @@
-"""A counter beside a trained run: what the model adds to counting how often a fact was seen before."""
+"""A counter to compare a trained run with: what the model adds to counting earlier occurrences of a fact."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def make_counter(forecaster: Forecaster, name: str = BESIDE) -> Forecaster:
     return Forecaster(build_model(config, build_timeline(forecaster.dataset.past)), forecaster.dataset, config)
 
 
-def counter_beside(forecaster: Forecaster) -> Forecaster | None:
+def counter_for(forecaster: Forecaster) -> Forecaster | None:
     """``frequency``, unless the run is a counter itself."""
     return None if forecaster.config.model in COUNTERS else make_counter(forecaster)
 
 
 def counted_parts(forecaster: Forecaster) -> dict[str, Any]:
     """Metrics of the counter on the validation and the test part, as a run keeps its own; nothing for a counter."""
-    counter, dataset = counter_beside(forecaster), forecaster.dataset
+    counter, dataset = counter_for(forecaster), forecaster.dataset
     if counter is None:
         return {}
     parts = {"valid": dataset.valid, "test": dataset.test}

@@ -50,8 +50,8 @@ def example_forecasts(world: World, tango: Forecaster) -> list[tuple[str, Foreca
     facts, newcomer = world.dataset.test, world.since > 0
     names, relations = facts.vocab.entities, facts.vocab.relations
     forecasts = []
-    for who, among in (("A newcomer, whom training never saw", newcomer), ("One who was always there", ~newcomer)):
-        acts = facts.select(among[facts.s])
+    for who, mask in (("A newcomer, whom training never saw", newcomer), ("One who was always there", ~newcomer)):
+        acts = facts.select(mask[facts.s])
         if not len(acts):
             continue
         acts = acts.select(acts.s == np.bincount(acts.s).argmax())

@@ -1,4 +1,4 @@
-"""A run on one of its parts under any protocol: at several horizons, beside a counter, whole and broken down."""
+"""Evaluate a run on one of its parts under any protocol: at several horizons, next to a counter, with breakdowns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from tangokg import rank
 from tangokg.errors import ConfigError
-from tangokg.forecast.counters import BESIDE, counter_beside
+from tangokg.forecast.counters import BESIDE, counter_for
 from tangokg.forecast.forecaster import Forecaster
 from tangokg.rank import Metrics, Protocol, distance_travelled, read_candidates
 from tangokg.report import plot_by_time, plot_horizons
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]  # done, of
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What is asked of a run: the facts of a part, from how far ahead, and by which protocol."""
+    """How to evaluate a run: the part, the horizons and the protocol."""
 
     split: str = "test"
     horizons: tuple[float | None, ...] = (None,)  # None: one step ahead
@@ -37,12 +37,12 @@ class EvaluationSettings:
 
     def __post_init__(self) -> None:
         if self.multi_step and self.horizons != (None,):
-            raise ConfigError("--multi-step and --horizon both set where the history ends: give one of them.")
+            raise ConfigError("--multi-step and --horizon both set the end of the history: give one of them.")
         if self.protocol == "tgb" and (self.inductive or self.multi_step or self.horizons != (None,)):
             raise ConfigError("--protocol tgb asks all queries one step ahead: leave out the other protocols.")
 
     def protocols(self, forecaster: Forecaster) -> list[tuple[float | None, Protocol]]:
-        """The protocol of each horizon; what was trained says which entities are new."""
+        """The protocol of each horizon; an entity is new if training did not see it."""
         base = rank.inductive(forecaster.seen) if self.inductive else rank.named(self.protocol)
         if self.multi_step:
             times = forecaster.dataset.parts[self.split].t
@@ -132,7 +132,7 @@ class Evaluation:
 
 def evaluate_run(forecaster: Forecaster, asked: EvaluationSettings, progress: Progress | None = None) -> Evaluation:
     """Rank the true answers of a part by a run and by a counter, from what was known before."""
-    counter, protocols = counter_beside(forecaster), asked.protocols(forecaster)
+    counter, protocols = counter_for(forecaster), asked.protocols(forecaster)
     part, known = forecaster.dataset.parts[asked.split], forecaster.facts
     lists = None if asked.candidates is None else read_candidates(asked.candidates, known.vocab, known.clock)
     models = [forecaster, *([counter] if counter else [])]

@@ -1,4 +1,4 @@
-"""The hardest and the easiest questions by name: what was asked, what was true, what each run said, and why."""
+"""The hardest and the easiest questions by name: the question, the true answer, each run's answers, and reasons."""
 
 from __future__ import annotations
 
@@ -59,28 +59,28 @@ class Answered:
 def find_examples(
     runs: Sequence[Answered], advance: Callable[[int, int], None]
 ) -> tuple[dict[str, list[Example]], list[Explained]]:
-    """Questions by what they have in common, and reasons for a few of the hardest and of the easiest."""
+    """Questions by kind, and reasons for a few of the hardest and of the easiest."""
     chosen = _choose(runs)
-    rows = list(dict.fromkeys(row for some in chosen.values() for row in some))
-    explained = [row for some in list(chosen.values())[:2] for row in some[:EXPLAINED]]
+    rows = list(dict.fromkeys(row for group in chosen.values() for row in group))
+    explained = [row for group in list(chosen.values())[:2] for row in group[:EXPLAINED]]
     advance(1, 2 + len(explained))
     forecasts = [
         dict(zip(rows, run.answering.answer(list(map(run.question, rows)), FIRST), strict=True)) for run in runs
     ]
     truths = [dict(zip(rows, run.truth(torch.tensor(rows)).tolist(), strict=True)) for run in runs]
     examples = {}
-    for title, some in chosen.items():
-        examples[title] = [_example(runs, row, [f[row] for f in forecasts], [t[row] for t in truths]) for row in some]
+    for title, group in chosen.items():
+        examples[title] = [_example(runs, row, [f[row] for f in forecasts], [t[row] for t in truths]) for row in group]
     reasons = []
     for done, row in enumerate(dict.fromkeys(explained), 2):
         advance(done, 2 + len(explained))
-        reasons += [_explain(run, row, own[row]) for run, own in zip(runs, forecasts, strict=True)]
+        reasons += [_explain(run, row, answers[row]) for run, answers in zip(runs, forecasts, strict=True)]
     advance(1, 1)
     return examples, reasons
 
 
 def _choose(runs: Sequence[Answered]) -> dict[str, list[int]]:
-    """Rows of the questions of each kind; for several runs, hard and easy is what is so for all of them."""
+    """Rows of the questions of each kind; with several runs, a question is hard or easy if it is so for all."""
     ranks = torch.stack([run.rank for run in runs])  # (M, B)
     hardest = ranks.amin(0).argsort(descending=True, stable=True)
     worst = ranks.amax(0)
@@ -93,32 +93,32 @@ def _choose(runs: Sequence[Answered]) -> dict[str, list[int]]:
         f"Easiest questions{for_all}": _distinct(runs[0].metrics, tried[truth.argsort(descending=True)], SHOWN),
     }
     if len(runs) > 1:
-        apart = (ranks[0] / ranks[1]).log()
+        log_ratio = (ranks[0] / ranks[1]).log()
         for ahead, behind, sign in ((0, 1, 1), (1, 0, -1)):
-            order = (sign * apart).argsort(stable=True)
-            better = order[(sign * apart)[order] < 0]
+            order = (sign * log_ratio).argsort(stable=True)
+            better = order[(sign * log_ratio)[order] < 0]
             title = f"Questions on which {runs[ahead].name} is furthest ahead of {runs[behind].name}"
             chosen |= {title: _distinct(runs[0].metrics, better, SHOWN)} if len(better) else {}
     return chosen
 
 
-def _distinct(metrics: Metrics, order: Tensor, most: int) -> list[int]:
+def _distinct(metrics: Metrics, order: Tensor, count: int) -> list[int]:
     """The first rows of an order, one for each subject and relation."""
     kept: dict[tuple[int, int], int] = {}
     for row in order.tolist():
         kept.setdefault((int(metrics.s[row]), int(metrics.r[row])), row)
-        if len(kept) == most:
+        if len(kept) == count:
             break
     return list(kept.values())
 
 
 def _example(runs: Sequence[Answered], row: int, forecasts: Sequence[Forecast], truths: Sequence[float]) -> Example:
-    said = tuple(
-        Said(float(run.rank[row]), truth, tuple((one.name, one.share) for one in forecast.answers))
+    answers = tuple(
+        Said(float(run.rank[row]), truth, tuple((candidate.name, candidate.share) for candidate in forecast.answers))
         for run, forecast, truth in zip(runs, forecasts, truths, strict=True)
     )
     answer = runs[0].forecaster.facts.vocab.entities[int(runs[0].metrics.answer[row])]
-    return Example(_words(forecasts[0]), forecasts[0].at, answer, said)
+    return Example(_words(forecasts[0]), forecasts[0].at, answer, answers)
 
 
 def _words(forecast: Forecast) -> str:

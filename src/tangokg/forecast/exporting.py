@@ -1,4 +1,4 @@
-"""The states of all entities as files for the embedding projector: a line for each vector, and a line about each."""
+"""The states of all entities as files for the embedding projector: one line of numbers and one of metadata each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def export_states(self: Any, folder: str | Path, *, at: When = None, overwrite: 
     folder = Path(folder)
     for name in (VECTORS, METADATA):
         if (folder / name).exists() and not overwrite:
-            raise RunError(f"{folder / name} exists; replace it (overwrite=True), or take another folder.")
+            raise RunError(f"{folder / name} exists; replace it (overwrite=True), or choose another folder.")
     step = float(floor(place(self.facts, at)))
     states = _states_at(self, step)
     folder.mkdir(parents=True, exist_ok=True)

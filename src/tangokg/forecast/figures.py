@@ -65,7 +65,7 @@ def _figure_of(what: Any, filter_name: str, title: str, clock: Clock) -> Figure:
     if isinstance(what, Calibration):
         return plot_reliability, interactive_reliability, ({title or "chance": what.bins()}, title)
     if _has(what, Calibration):
-        kinds = {KINDS.get(kind, str(kind)): one.bins() for kind, one in what.items()}
+        kinds = {KINDS.get(kind, str(kind)): calibration.bins() for kind, calibration in what.items()}
         return plot_reliability, interactive_reliability, (kinds, title)
     if _has(what, Metrics):
         groups = {dt: m[filter_name] for dt, m in what.items()}

@@ -90,7 +90,7 @@ class Forecaster:
 
     @cached_property
     def chances(self) -> Chances:
-        """What turns the model's shares into chances; fitted when first used where the run has none."""
+        """What turns the model's shares into chances; fitted on first use if the run has none."""
         if self.exposure.refit:
             raise RunError(
                 f"this run was trained on everything (--refit), and its chances ({FILE}) are lost or of another "
@@ -152,8 +152,8 @@ class Forecaster:
         from tangokg.forecast.tables import answers_table, read_questions
 
         questions = read_questions(queries, self._known.index, at, by, skip_bad)
-        asked = list(questions.values())
-        return answers_table(self._explain(asked, self._answer(asked, top), why), list(questions))
+        batch = list(questions.values())
+        return answers_table(self._explain(batch, self._answer(batch, top), why), list(questions))
 
     def _answer(self, questions: list[Question], top: int) -> list[Forecast]:
         warn_far(self._measured, self._known.index, [question.t for question in questions], self.path)
@@ -220,17 +220,17 @@ class Forecaster:
     # Measuring
 
     def _to_measure(self, facts: Any) -> tuple[Quadruples, Timeline]:
-        """The facts to measure on (default: the test part) in our own ids, and the timeline of all that is true."""
+        """The facts to evaluate (default: the test part) in the ids here, and the timeline of all true facts."""
         part = self.dataset.test if facts is None else self._as_facts(facts)
         if not len(part):
             raise DataError("there are no facts to evaluate: the part is empty. Split the data with a test share.")
-        if any(part is own for own in self.dataset.parts.values()):
+        if any(part is known for known in self.dataset.parts.values()):
             self.exposure.check(part)
             return part, self._timeline
         new = adapt(part, self.facts.vocab, self.facts.clock)
         self.exposure.check(new)
-        together = concatenate([replace(self.facts, vocab=new.vocab), new])
-        return new, build_timeline(together).to(self._device)
+        combined = concatenate([replace(self.facts, vocab=new.vocab), new])
+        return new, build_timeline(combined).to(self._device)
 
     @checked
     def evaluate(self, facts: Any = None, protocol: Protocol | str = SINGLE_STEP, **options: Any) -> Metrics:
@@ -247,9 +247,9 @@ class Forecaster:
         check_least("evaluate", 1, cells=options.get("cells"), windows_at_once=options.get("windows_at_once"))
         new, timeline = self._to_measure(facts)
         warn_trained(self.dataset, new)
-        asked = build_timeline(new).to(self._device)
-        only = restricted(queries_at(asked, torch.arange(len(asked), device=self._device)), protocol)
-        metrics = evaluate(self.model, timeline, torch.searchsorted(timeline.t, asked.t), only, **options)
+        measured = build_timeline(new).to(self._device)
+        only = restricted(queries_at(measured, torch.arange(len(measured), device=self._device)), protocol)
+        metrics = evaluate(self.model, timeline, torch.searchsorted(timeline.t, measured.t), only, **options)
         return replace(metrics, relations=new.vocab.relations, not_comparable=self.exposure.seen)
 
     @checked
@@ -265,15 +265,15 @@ class Forecaster:
         new, on_device = self._to_measure(facts)
         timeline = on_device.to(torch.device("cpu"))
         target = torch.searchsorted(timeline.t, torch.from_numpy(np.unique(new.t)).double())
-        asked = ask_recent(timeline, self.chances, target, recent, horizon)
-        return calibrate(self.model, self.chances, on_device, timeline, asked)
+        queries = ask_recent(timeline, self.chances, target, recent, horizon)
+        return calibrate(self.model, self.chances, on_device, timeline, queries)
 
     @property
     def seen(self) -> Tensor:
         """(N,) bool: the entities that training saw, for the inductive protocol."""
         train = (everything(self.dataset) if self.exposure.refit else self.dataset).train
         seen = torch.from_numpy(train.named[0])
-        of_model = getattr(self.model, "seen", seen[:0]).cpu()  # a run that goes on from another saw more
+        of_model = getattr(self.model, "seen", seen[:0]).cpu()  # a run that continues another saw more
         seen[: len(of_model)] |= of_model
         return seen
 

@@ -17,7 +17,7 @@ LATELY, MOST = 400, 0.95  # steps over which the share of steps with facts is co
 
 
 def measured_times(dataset: Dataset) -> Ids:
-    """The times that the single-step evaluation asks for: of the test part, else of validation, else of training."""
+    """The times of the single-step evaluation: those of the test part, else of validation, else of training."""
     part = next((p for p in (dataset.test, dataset.valid, dataset.train) if len(p)), dataset.train)
     return np.unique(part.t)
 
@@ -25,13 +25,13 @@ def measured_times(dataset: Dataset) -> Ids:
 def measured_horizon(measured: Ids, facts: Dated) -> float:
     """The longest gap, in steps, before one of the measured times."""
     times = np.unique(facts.t)
-    own = np.flatnonzero(np.isin(times, measured))
-    gaps = [times[i] - times[i - 1] for i in own if i > 0]
+    positions = np.flatnonzero(np.isin(times, measured))
+    gaps = [times[i] - times[i - 1] for i in positions if i > 0]
     return float(max(gaps, default=1))
 
 
 def warn_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | None = None) -> str:
-    """Warn where questions lie further ahead than anything that was measured; returns the text.
+    """Warn if questions lie further ahead than anything that was measured; returns the text.
 
     ``run`` is the folder of the run, for a command to copy.
     """
@@ -40,8 +40,8 @@ def warn_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | No
     times = [float(np.floor(t)) for t in times]  # a question inside a step is about that step
     if max(times, default=last) - last <= 1:  # every evaluation bridges one step
         return ""
-    most = measured_horizon(measured, facts)
-    ahead = [t - last for t in times if t - last > most]
+    longest = measured_horizon(measured, facts)
+    ahead = [t - last for t in times if t - last > longest]
     if not ahead:
         return ""
     unit = facts.clock.unit
@@ -52,7 +52,7 @@ def warn_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | No
     measure = f"{command} measures it"
     text = (
         f"{which} {far:,.4g} {unit}s after the last fact ({facts.clock.format(last)}), and the figures of this run are "
-        f"for {most:,.4g} at most: how good an answer is so far ahead is not known. "
+        f"for {longest:,.4g} at most: how good an answer is so far ahead is not known. "
         f"{measure if far < span else 'All data together are too short to measure it'}."
     )
     logger.warning(text)
@@ -60,14 +60,14 @@ def warn_far(measured: Ids, facts: Dated, times: Sequence[float], run: Path | No
 
 
 def share_recorded(facts: Dated) -> float:
-    """How many of the last steps hold facts at all."""
+    """The share of the last steps that hold any facts."""
     times = np.unique(facts.usual.t)
     late = times[times > times[-1] - LATELY]
     return len(late) / float(late[-1] - late[0] + 1)
 
 
 def warn_gaps(facts: Dated, steps: Sequence[float]) -> str:
-    """Warn that the chance of a step holds if the step has facts, where many have none; returns the text."""
+    """If many steps have no facts, warn that chances assume a step with facts; returns the text."""
     share = share_recorded(facts)
     if share >= MOST or np.isin(np.array(steps), facts.t).all():
         return ""
@@ -81,7 +81,7 @@ def warn_gaps(facts: Dated, steps: Sequence[float]) -> str:
 
 
 def warn_trained(dataset: Dataset, facts: Quadruples) -> str:
-    """Warn how many of the ``facts`` to evaluate the model may have been trained on; returns the text."""
+    """Warn how many of the ``facts`` to evaluate may have been training data; returns the text."""
     held_back = [part.t.min() for part in (dataset.valid, dataset.test) if len(part)]
     seen = int((facts.t < min(held_back)).sum()) if held_back else 0
     if not seen:

@@ -1,4 +1,4 @@
-"""What a forecaster knows, and the part of it that bears on a question."""
+"""What a forecaster knows, and the part of it that is relevant for a question."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHARE = 0.25  # of all edges: if the subjects asked about have more, the whole h
 
 @dataclass(frozen=True, eq=False)
 class Around:
-    """The part of a history that bears on questions about some subjects at some steps, or at any where none are."""
+    """The part of a history relevant for questions about some subjects at some steps, or at any step."""
 
     subjects: Ids
     steps: Floats
@@ -38,7 +38,7 @@ class Around:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """A model and a history, with what the last questions took from it."""
+    """A model and a history, with a cache of the parts that the last questions used."""
 
     model: Model
     index: HistoryIndex
@@ -61,7 +61,7 @@ class Known:
         return Windows(known.to(device), t.to(device))
 
     def history_of(self, s: Tensor, t: Tensor) -> Timeline:
-        """What bears on questions about some subjects at some steps, on the host; more where there are many of them."""
+        """The history that matters for some subjects at some steps, on the host; all of it if they have many edges."""
         ways = (self.model.sight() or Sight()).ways
         subjects, steps = np.unique(s.cpu().numpy()), np.unique(t.cpu().numpy()) if ways else NO_STEPS
         kept: Around | None = self._kept.get("around")
@@ -72,19 +72,19 @@ class Known:
         return kept.timeline
 
     def history_of_pairs(self, pair: Tensor, t: Tensor) -> Timeline:
-        """What says at some steps when pairs s * 2R + r had facts; of part of a history the edges about them alone."""
+        """The timeline that tells when pairs s * 2R + r had facts; for part of a history, only the edges about them."""
         history = self.history_of(pair // (2 * self.num_relations), t)
         if not history.is_part:
             return history
-        some = torch.unique(pair)
-        key = id(history), some.numpy().tobytes()
+        distinct = torch.unique(pair)
+        key = id(history), distinct.numpy().tobytes()
         kept: tuple[Timeline, Timeline] = self._keep(
-            "pairs", key, lambda: (history, history.only(edges_about(history, some)))
+            "pairs", key, lambda: (history, history.only(edges_about(history, distinct)))
         )
         return kept[1]
 
     def encode(self, windows: Windows, s: Tensor) -> Any:
-        """What the model knows at some windows, for questions about some subjects alone."""
+        """The model's encoding of some windows, for questions about some subjects only."""
         sight, device = self.model.sight(), self.device
         past = (windows.known_on_host < len(self.index.t)).any()
         if sight is None or (sight.totals and past):
@@ -116,7 +116,7 @@ class Known:
         return moved
 
     def _keep(self, name: str, key: Any, make: Callable[[], Any]) -> Any:
-        """The result of ``make``, kept until one with another key is wanted."""
+        """The result of ``make``, cached until another key is requested."""
         last = self._kept.get(name)
         if last is None or last[0] != key:
             last = self._kept[name] = key, make()

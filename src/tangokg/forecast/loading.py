@@ -37,47 +37,47 @@ def load(path: str | Path, device: str = "auto", *, facts: Any = None) -> Foreca
     its facts needs ``facts``: a :class:`Dataset`, or what :func:`tangokg.read_events` takes.
     """
     folder = RunFolder(download(path) if isinstance(path, str) and path.startswith(HUB) else Path(path))
-    given = None if facts is None else _given(folder, facts)
-    model, dataset, config = folder.load(given)
+    own_facts = None if facts is None else _place_facts(folder, facts)
+    model, dataset, config = folder.load(own_facts)
     model, exposure, chances = model.to(choose_device(device)), folder.exposure(dataset), load_chances(folder.path)
     forecaster = Forecaster(model, dataset, config, folder.progress(), exposure, chances)
     forecaster.path = folder.path
     return forecaster
 
 
-def _given(folder: RunFolder, facts: Any) -> Dataset:
-    """Facts for a run without any, in the parts by time that its own had; those with new names are observed ones."""
+def _place_facts(folder: RunFolder, facts: Any) -> Dataset:
+    """Facts for a run that came without them, split at the times of its parts; new names make a fact observed."""
     folder.config()
     if (folder.path / FACTS).exists():
         raise ConfigError(f"{folder.path} has its facts: load it without facts=, and give new ones to observe().")
     vocab, clock, begin = Vocabulary.load(folder.path / "vocab"), folder.clock, _begin(folder)
-    every = in_time_order(adapt(_read(facts, clock), vocab, clock))
-    known = (np.maximum(every.s, every.o) < vocab.num_entities) & (every.r < vocab.num_relations)
-    place = np.where(known, np.searchsorted(list(begin.values()), every.t, side="right"), len(PARTS))
-    before, train, valid, test, after = (every.select(place == i) for i in range(len(PARTS) + 1))
+    events = in_time_order(adapt(_read(facts, clock), vocab, clock))
+    known = (np.maximum(events.s, events.o) < vocab.num_entities) & (events.r < vocab.num_relations)
+    place = np.where(known, np.searchsorted(list(begin.values()), events.t, side="right"), len(PARTS))
+    before, train, valid, test, after = (events.select(place == i) for i in range(len(PARTS) + 1))
     if not len(train):
         since, until = (clock.format(float(begin[name])) for name in ("train", "valid"))
         raise DataError(
             f"none of the facts given for {folder.path} lies in its training part, from {since} until before {until}, "
             f"with names that it knows. Give the facts that it was trained on."
         )
-    own = (vocab.num_entities, vocab.num_relations, 0) if len(after) else None
+    counts = (vocab.num_entities, vocab.num_relations, 0) if len(after) else None
     first, last = (part if len(part) else None for part in (before, after))
-    return Dataset(train, valid, test, folder.name, before=first, after=last, own=own)
+    return Dataset(train, valid, test, folder.name, before=first, after=last, own=counts)
 
 
 def _begin(folder: RunFolder) -> dict[str, int]:
-    """The first time of each part, in time order, as a shared run has it."""
+    """The first time of each part, in time order, as stored in a shared run."""
     path = folder.path / "config.toml"
     begin = read_toml(path).get("data", {}).get(BEGIN)
-    whole = isinstance(begin, dict) and all(type(begin.get(name)) is int for name in PARTS)
-    if not whole or (times := [begin[name] for name in PARTS]) != sorted(times):
+    valid = isinstance(begin, dict) and all(type(begin.get(name)) is int for name in PARTS)
+    if not valid or (times := [begin[name] for name in PARTS]) != sorted(times):
         raise RunError(f"{path}: [data] {BEGIN} is {begin!r:.80}, expected the first time of {', '.join(PARTS)}.")
     return dict(zip(PARTS, times, strict=True))
 
 
 def _read(facts: Any, clock: Clock) -> Quadruples:
-    """As :meth:`Forecaster.observe` reads them: tables in the unit and time zone of the run."""
+    """Read facts as :meth:`Forecaster.observe` does: tables in the unit and time zone of the run."""
     if isinstance(facts, Quadruples | Dataset):
         return facts if isinstance(facts, Quadruples) else facts.facts
     if isinstance(facts, str | Path) and not Path(facts).is_file():
@@ -90,7 +90,7 @@ def _read(facts: Any, clock: Clock) -> Quadruples:
 
 
 def hub() -> Any:
-    """The package; an error that says how to install it if it is missing."""
+    """The package ``huggingface_hub``; if it is missing, an error says how to install it."""
     try:
         return import_module("huggingface_hub")
     except ModuleNotFoundError as error:
@@ -102,7 +102,7 @@ def hub() -> Any:
 
 
 def check_name(name: str) -> str:
-    """``owner/name``, or an error."""
+    """Check that a name has the form ``owner/name``."""
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII):
         raise ConfigError(f"{name!r} is not the name of a repository: expected owner/name.")
     return name
@@ -124,5 +124,5 @@ def download(address: str) -> Path:
 
 
 def hub_reason(error: Exception) -> str:
-    """The first line of an error that says something."""
+    """The first line of an error that is not empty."""
     return next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), type(error).__name__)

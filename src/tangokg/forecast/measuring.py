@@ -1,4 +1,4 @@
-"""Everything that a report shows, measured: by the one evaluator, on the same questions for all models."""
+"""Measure everything that a report shows: with the one evaluator, on the same questions for all models."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """What all models are asked: the questions of a part, or as many as are drawn from them."""
+    """The questions for all models: those of a part, or a sample of them."""
 
     part: Quadruples
     exam: rank.Exam
@@ -64,13 +64,13 @@ class Asking:
 
 
 class Course:
-    """Measurements one after the other, with one progress for all."""
+    """Measurements in sequence that share one progress callback."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
     def part(self, what: str, size: int) -> Callable[[int, int], None]:
-        """What receives the progress of the next one."""
+        """The progress callback of the next measurement."""
         before, self.done = self.done, self.done + size
 
         def advance(done: int, total: int) -> None:
@@ -88,28 +88,28 @@ def measure(
     questions: int = QUESTIONS,
     progress: Progress | None = None,
 ) -> Findings:
-    """All figures of some runs on the same data, beside those of counters."""
+    """All figures of some runs on the same data, with those of counters for comparison."""
     first = subjects[0].forecaster
     asking = _asking(first, split, horizons, questions)
     models = [*subjects, *(Subject(Entry(c.config.model, c.config, forecaster=c), c) for c in _counters(subjects))]
     size, count = len(asking.exam), len(subjects)
     course = Course(progress, size * (len(models) * (1 + len(asking.horizons)) + 2 * count))
     ranked = [_rank(subject, asking, course) for subject in models]
-    measured, ahead = [one for one, _ in ranked], [curve for _, curve in ranked]
+    measured, ahead = [result for result, _ in ranked], [curve for _, curve in ranked]
     runs = [_run(*of, split, asking, course) for of in zip(subjects, measured, ahead, strict=False)]
-    beside = [Ranked(one.name, one.metrics, curve) for one, curve in ranked[count:]]
+    counted = [Ranked(result.name, result.metrics, curve) for result, curve in ranked[count:]]
     answered = [Answered(run.name, of.forecaster, run.metrics) for run, of in zip(runs, subjects, strict=True)]
     examples, reasons = find_examples(answered, course.part("questions", size * count))
-    whole = compare(measured)
+    compared = compare(measured)
     return Findings(
         dataset=first.dataset.name,
         split=split,
         clock=first.facts.clock,
         total=asking.total,
         runs=runs,
-        beside=beside,
-        rows=whole.rows,
-        tested=_tested(compare(measured[:count]) if count > 1 else whole),
+        beside=counted,
+        rows=compared.rows,
+        tested=_tested(compare(measured[:count]) if count > 1 else compared),
         groups=strata(asking.exam) | {"newcomers": rank.inductive(first.seen).keep(asking.exam.queries)},
         kinds=KINDS,
         pairs=asking.pairs,
@@ -128,7 +128,7 @@ def _tested(comparison: Comparison) -> tuple[str, str, Paired] | None:
 
 
 def drawn(most: int) -> rank.Protocol:
-    """The single step, with at most so many questions, drawn evenly: the same ones whenever it is asked."""
+    """The single-step protocol with at most so many questions, drawn evenly and always the same."""
 
     def keep(queries: Queries) -> Tensor:
         chosen = torch.zeros(len(queries), dtype=torch.bool)
@@ -152,7 +152,7 @@ def _asking(forecaster: Forecaster, split: str, horizons: Sequence[float] | None
 
 
 def _counters(subjects: Sequence[Subject]) -> list[Forecaster]:
-    """What a model has to beat, unless it is among the runs: counting, and counting with fitted parameters."""
+    """The baselines that are not among the runs: counting, and counting with fitted parameters."""
     models, first = {subject.entry.config.model for subject in subjects}, subjects[0].forecaster
     counters = [] if BESIDE in models else [make_counter(first)]
     dataset = first.dataset
@@ -162,38 +162,38 @@ def _counters(subjects: Sequence[Subject]) -> list[Forecaster]:
 
 
 def _rank(subject: Subject, asking: Asking, course: Course) -> tuple[Measured, dict[float, rank.Summary]]:
-    """A model on the questions, and on the same ones from further away."""
+    """Rank a model on the questions, and on the same ones from further ahead."""
     name, size, forecaster = subject.entry.name, len(asking.exam), subject.forecaster
-    one = subject.entry.measure(forecaster, course.part(f"ranking: {name}", size), asking.part, asking.protocol)
-    assert torch.equal(one.metrics.answer.cpu(), asking.exam.queries.answer), "all models are asked the same"
+    measured = subject.entry.measure(forecaster, course.part(f"ranking: {name}", size), asking.part, asking.protocol)
+    assert torch.equal(measured.metrics.answer.cpu(), asking.exam.queries.answer), "all models are asked the same"
     curve = {}
     for dt in asking.horizons:
         advance = course.part(f"{dt:g} ahead: {name}", size)
         curve[dt] = forecaster.evaluate(asking.part, rank.horizon(dt, asking.protocol), progress=advance)[FILTER]
-    return replace(one, metrics=on_host(one.metrics)), curve
+    return replace(measured, metrics=on_host(measured.metrics)), curve
 
 
 def _run(
-    subject: Subject, one: Measured, curve: dict[float, rank.Summary], split: str, asking: Asking, course: Course
+    subject: Subject, measured: Measured, curve: dict[float, rank.Summary], split: str, asking: Asking, course: Course
 ) -> RunFindings:
-    """What only a run has: what it is, its epochs, its chances."""
-    course.part(f"calibration: {one.name}", len(asking.exam))
+    """The findings that only a run has: its description, epochs and calibration."""
+    course.part(f"calibration: {measured.name}", len(asking.exam))
     entry, forecaster = subject.entry, subject.forecaster
-    about, log = _told(entry.path, forecaster)
+    about, log = _describe_run(entry.path, forecaster)
     stored = about.pop("metrics", {}).get(split)
-    return RunFindings(one.name, one.metrics, curve, about, log, _calibration(forecaster, asking), stored)
+    return RunFindings(measured.name, measured.metrics, curve, about, log, _calibration(forecaster, asking), stored)
 
 
 def _calibration(forecaster: Forecaster, asking: Asking) -> dict[str, Calibration]:
-    """As :meth:`Forecaster.calibration` for the part, of fewer pairs where there are many."""
+    """Like :meth:`Forecaster.calibration` for the part, on a sample if there are many pairs."""
     chances, timeline = forecaster.chances, asking.exam.timeline
-    asked = ask_recent(timeline, chances, asking.target, RECENT)
-    asked = asked.sample(asking.pairs, torch.Generator().manual_seed(0))
-    return calibrate(forecaster.model, chances, timeline.to(device_of(forecaster.model)), timeline, asked)
+    queries = ask_recent(timeline, chances, asking.target, RECENT)
+    queries = queries.sample(asking.pairs, torch.Generator().manual_seed(0))
+    return calibrate(forecaster.model, chances, timeline.to(device_of(forecaster.model)), timeline, queries)
 
 
-def _told(path: Path | None, forecaster: Forecaster) -> tuple[dict[str, Any], Sequence[dict[str, float]]]:
-    """What a run is, without its place, and its epochs."""
+def _describe_run(path: Path | None, forecaster: Forecaster) -> tuple[dict[str, Any], Sequence[dict[str, float]]]:
+    """The description of a run, without its path, and its epochs."""
     if path is None:
         return describe_parts(forecaster.config, forecaster.dataset), forecaster.progress.log
     about, folder = describe(path), RunFolder(path)

@@ -49,8 +49,8 @@ def _header(forecaster: Forecaster, name: str, license: str, metrics: Mapping[st
     task = {"task_type": "graph-ml", "task_name": "Link forecasting", "dataset_type": kind, "dataset_name": dataset}
     values = metrics.get("test", {}).get("time-aware", {})
     measured = [
-        package.EvalResult(**task, dataset_split="test", metric_type=key, metric_name=told, metric_value=values[key])
-        for key, told in FIGURES.items()
+        package.EvalResult(**task, dataset_split="test", metric_type=key, metric_name=label, metric_value=values[key])
+        for key, label in FIGURES.items()
         if key in values
     ]
     more: dict[str, Any] = {"model_name": name, "eval_results": measured} if measured else {}
@@ -104,14 +104,14 @@ def _figures(metrics: Mapping[str, Any]) -> str:
 
 def _calibration(reliability: Mapping[str, Any]) -> str:
     """Chances beside what happened on the test part."""
-    told = []
+    paragraphs = []
     for kind, meaning in KINDS.items():
-        if one := reliability.get(kind):
-            rows = [[f"{b['said']:.1%}", f"{b['happened']:.1%}", f"{b['answers']:,}"] for b in one["bins"]]
-            figures = f"Brier score {one['brier']:.4f} (base rate {one['base_brier']:.4f}), "
-            figures += f"calibration error {100 * one['calibration_error']:.1f} points."
-            told.append(f"Chance that {meaning}: {figures}\n\n{_table(('said', 'happened', 'answers'), rows)}")
-    return "\n\n".join(told) or "The chances were not compared with what happened."
+        if summary := reliability.get(kind):
+            rows = [[f"{b['said']:.1%}", f"{b['happened']:.1%}", f"{b['answers']:,}"] for b in summary["bins"]]
+            figures = f"Brier score {summary['brier']:.4f} (base rate {summary['base_brier']:.4f}), "
+            figures += f"calibration error {100 * summary['calibration_error']:.1f} points."
+            paragraphs.append(f"Chance that {meaning}: {figures}\n\n{_table(('said', 'happened', 'answers'), rows)}")
+    return "\n\n".join(paragraphs) or "The chances were not compared with what happened."
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""The figures of a run, with what they came from."""
+"""The figures of a run, with their provenance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tangokg.train.provenance import commit
 def results(forecaster: Forecaster, evaluate: Callable[[Quadruples], Metrics] | None = None) -> dict[str, Any]:
     """Validation and test metrics with what they came from: the form of the files in ``experiments/results/``.
 
-    ``evaluate`` measures a part in another way than the forecaster does by itself.
+    ``evaluate`` replaces the forecaster's own way to measure a part.
     """
     dataset, progress = forecaster.dataset, forecaster.progress
     measured = {

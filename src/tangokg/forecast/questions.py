@@ -22,7 +22,7 @@ When = str | int | float | date | datetime | None
 
 @dataclass(frozen=True)
 class Question:
-    """(s, r, o), those asked for being None, at time ``t`` in steps of the clock, or at least once until then.
+    """A question (s, r, o), None where asked for, at time ``t`` in steps of the clock, or at least once until then.
 
     Facts are dated by the step that holds them, and a step is known only when it has ended: a question at any time
     inside a step is one about this step, and knows the steps before it. ``since`` is the first step of a span, before
@@ -37,7 +37,7 @@ class Question:
 
     @property
     def step(self) -> float:
-        """Nothing of this step, or later, is known."""
+        """The step asked about; nothing of it, or later, is known."""
         return float(floor(self.t)) if self.since is None else self.since
 
     @property
@@ -51,7 +51,7 @@ class Question:
 
     @property
     def asked(self) -> str:
-        """What the answers are: names of one kind, whole events where two or three are unknown, or yes and no."""
+        """The kind of the answers: names of one kind, whole events if two or three are unknown, or yes and no."""
         unknown = [name for name, x in (("subject", self.s), ("relation", self.r), ("object", self.o)) if x is None]
         return unknown[0] if len(unknown) == 1 else "event" if unknown else "fact"
 

@@ -1,4 +1,4 @@
-"""Why an answer stands where it stands: the earlier facts that raised it, as data and in words."""
+"""Reasons for an answer: the earlier facts that raised it, as data and in words."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class Reasons:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self) | {"facts": [asdict(one) for one in self.facts]}
+        return asdict(self) | {"facts": [asdict(reason) for reason in self.facts]}
 
     def to_pandas(self) -> Any:
         """The facts as a pandas DataFrame, the strongest first; ``df.attrs`` has the answer and the rest."""
         plain = self.to_dict()
-        frame = to_frame({name: [one[name] for one in plain["facts"]] for name in Reason.__dataclass_fields__})
+        frame = to_frame({name: [row[name] for row in plain["facts"]] for name in Reason.__dataclass_fields__})
         frame.attrs = {key: value for key, value in plain.items() if key != "facts"}
         return frame
 
     def rows(self) -> list[list[str]]:
         """Cells for a table: share, fact, when, the model's share without it; weak facts share a row."""
-        strong = sum(one.share >= WEAK for one in self.facts[:SHOWN])  # the strongest come first
+        strong = sum(reason.share >= WEAK for reason in self.facts[:SHOWN])  # the strongest come first
         first, weak = self.facts[:strong], self.facts[strong:]
         cells = [[f"{x.share:.0%}", fact_of(x), when(x, self.unit), f"{x.without:.1%}"] for x in first]
         if weak:
@@ -86,11 +86,11 @@ class Reasons:
 HEADINGS = ("of it", "earlier fact", "when", "without")
 
 
-def fact_of(one: Reason) -> str:
+def fact_of(reason: Reason) -> str:
     """``France visits Germany``."""
-    return f"{one.subject} {one.relation} {one.object}"
+    return f"{reason.subject} {reason.relation} {reason.object}"
 
 
-def when(one: Reason, unit: str) -> str:
+def when(reason: Reason, unit: str) -> str:
     """``2014-11-20 (3 days before)``."""
-    return f"{one.time} ({one.before:,.4g} {unit}{'' if one.before == 1 else 's'} before)"
+    return f"{reason.time} ({reason.before:,.4g} {unit}{'' if reason.before == 1 else 's'} before)"

@@ -50,7 +50,7 @@ def write_report(
     for entry in entries[1:]:
         entry.check(dataset, allow_seen, f"runs of one report have the same facts as the first, {entries[0].name}")
     if not len(dataset.parts[split]):
-        raise DataError(f"{dataset.name}: the {split} part is empty, so there is nothing to report on; take another.")
+        raise DataError(f"{dataset.name}: the {split} part is empty, so there is nothing to report on; choose another.")
     if len(entries) > 1:
         entries[0].check(dataset, allow_seen)
     forecasters = [entry.obtain(dataset, device) for entry in entries]
@@ -60,7 +60,7 @@ def write_report(
 
 
 def _entries(runs: Sequence[Run]) -> list[Entry]:
-    """The runs with names that tell them apart and hold no whole path."""
+    """The runs with distinct names that do not contain a whole path."""
     if not runs:
         raise ConfigError("write_report(): runs is empty; expected at least one run.")
     entries = []
@@ -79,23 +79,23 @@ def _entries(runs: Sequence[Run]) -> list[Entry]:
 
 
 def _tails(paths: Sequence[Path | None]) -> list[str]:
-    """The last parts of each path, as many as tell them apart; a number where there is no path, or the same twice."""
+    """The shortest distinct ends of the paths; numbers if a path is missing or occurs twice."""
     parts = [() if path is None else path.resolve().parts[1:] for path in paths]
     for size in range(1, max(map(len, parts), default=0) + 1):
-        tails = ["/".join(own[-size:]) for own in parts]
+        tails = ["/".join(names[-size:]) for names in parts]
         if len(set(tails)) == len(tails) and all(tails):
             return tails
     return [str(number) for number in range(1, len(paths) + 1)]
 
 
 def report_file(path: str | Path | None, run: Path | None, runs: int = 1, overwrite: bool = False) -> Path:
-    """Where a report goes; an error, before anything is measured, if it cannot be written there."""
+    """The path of a report; raises an error, before anything is measured, if it cannot be written."""
     if path is None and run is None:
         raise ConfigError("write_report(): these forecasters have no run folder; give a path, such as 'report.html'.")
     if path is None:
         assert run is not None
-        beside = run.parent if run.name not in ("", "..") else run.resolve().parent
-        file = (run if runs == 1 else beside) / NAME
+        folder = run.parent if run.name not in ("", "..") else run.resolve().parent
+        file = (run if runs == 1 else folder) / NAME
     else:
         file = Path(path) / NAME if Path(path).is_dir() else Path(path)
     if file.suffix.casefold() not in SUFFIXES:
@@ -108,7 +108,7 @@ def report_file(path: str | Path | None, run: Path | None, runs: int = 1, overwr
 
 
 def _dataset(entry: Entry) -> Dataset:
-    """What it was made with."""
+    """The dataset that an entry was made with."""
     if entry.forecaster is not None:
         return entry.forecaster.dataset
     assert entry.path is not None

@@ -1,4 +1,4 @@
-"""More questions than fit into memory: several files, of which each of many processes answers its share of the rows."""
+"""More questions than fit into memory: several files, with a share of the rows for each process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = 4096  # questions in memory at once
 
 @dataclass(frozen=True)
 class Shard:
-    """Part ``number`` of ``count``, from 1 on: rows that lie side by side, as many in each part to one."""
+    """Part ``number`` (from 1) of ``count``: consecutive rows; the sizes of parts differ by at most one."""
 
     number: int = 1
     count: int = 1
@@ -66,7 +66,7 @@ def is_pattern(queries: str) -> bool:
 
 
 def in_parts(queries: str, shard: str | None, out: str | None) -> bool:
-    """Whether questions are answered some at a time, into a file; an error if something else stands against it."""
+    """Whether questions are answered in batches into a file; raises an error if other options rule that out."""
     if shard is None and not is_pattern(queries):
         return False
     parse_shard(shard or "1/1")
@@ -76,27 +76,27 @@ def in_parts(queries: str, shard: str | None, out: str | None) -> bool:
     return True
 
 
-def divide_columns(observe: list[str], queries: str | None, given: dict[str, str]) -> dict[str, dict[str, str]]:
-    """The columns named by the user for each file: of facts to add and of questions, each takes those that it has."""
+def divide_columns(observe: list[str], queries: str | None, columns: dict[str, str]) -> dict[str, dict[str, str]]:
+    """The columns named by the user that each file has: files of facts to add and of questions."""
     files = [*observe, *([queries] if queries else [])]
-    if not (given and observe and queries):
-        return dict.fromkeys(files, given)
+    if not (columns and observe and queries):
+        return dict.fromkeys(files, columns)
     headings = {}
     for path in files:
         first = question_files(path)[0] if path == queries and is_pattern(path) else path
-        with closing(open_table(first, given.values())) as opened:
+        with closing(open_table(first, columns.values())) as opened:
             headings[path] = opened.table.column_names
     known = {name for names in headings.values() for name in names}
-    for name in given.values():
+    for name in columns.values():
         if name not in known:
             raise UnknownName("column", name, known, "No file has it.")
-    return {path: {role: name for role, name in given.items() if name in headings[path]} for path in files}
+    return {path: {role: name for role, name in columns.items() if name in headings[path]} for path in files}
 
 
 def question_files(queries: str) -> list[Path]:
     """The files of a pattern, or the one file, in order of their names."""
     if is_address(queries):
-        raise ConfigError("a part of the questions (--shard) is taken from files, and this is a database.")
+        raise ConfigError("--shard needs questions from files, and this is a database.")
     files = sorted(Path(name) for name in glob(queries, recursive=True)) if is_pattern(queries) else [Path(queries)]
     files = [path for path in files if path.is_file()]
     if not files:
@@ -106,7 +106,7 @@ def question_files(queries: str) -> list[Path]:
 
 @dataclass(frozen=True)
 class QuestionFiles:
-    """Rows of questions over several files, counted through; they are read some at a time.
+    """Rows of questions over several files, numbered consecutively and read in batches.
 
     Parquet is read in batches. A file of text is read as a whole, one at a time.
     """
@@ -126,7 +126,7 @@ class QuestionFiles:
         return replace(unread, ends=ends)
 
     def batches(self, rows: range) -> Iterator[tuple[int, Source]]:
-        """The number of the first row, and some rows: those of ``rows`` in order."""
+        """Batches of ``rows`` in order, each with the number of its first row."""
         for path, (first, end) in zip(self.files, pairwise((0, *self.ends)), strict=True):
             inside = range(max(rows.start, first) - first, min(rows.stop, end) - first)
             if len(inside):
@@ -145,19 +145,19 @@ class QuestionFiles:
     def check(
         self, rows: range, facts: Dated, at: When = None, by: When = None, skip_bad: bool = False
     ) -> list[Question]:
-        """Look at all rows before any is answered; those that cannot be asked are reported together.
+        """Check all rows before any is answered; report all invalid ones together.
 
-        Returns one question for each time that is asked for, for warnings.
+        Returns one question for each distinct time, for warnings.
         """
         reports: list[str] = []
-        wrong, asked = 0, 0
+        wrong, accepted = 0, 0
         times: dict[tuple[float, bool], Question] = {}
         for _, opened in self.batches(rows):
             questions, bad = sort_questions(opened, facts, at, by)
             reports += [f"{opened.locate(row)}: {why}" for row, why in islice(bad.items(), SHOWN - len(reports))]
-            wrong, asked = wrong + len(bad), asked + len(questions)
+            wrong, accepted = wrong + len(bad), accepted + len(questions)
             times |= {(question.t, question.span): question for question in questions.values()}
-        if wrong and not (skip_bad and asked):
+        if wrong and not (skip_bad and accepted):
             raise refusal(reports, wrong, len(rows), rows="questions")
         if wrong:
             omission(reports, wrong, len(rows), "questions")
@@ -176,9 +176,9 @@ class QuestionFiles:
         if not _is_parquet(path):
             opened = self._text(path)
             for start in range(rows.start, rows.stop, ROWS):
-                some = np.arange(start, min(start + ROWS, rows.stop))
-                kept = some if opened.rows is None else opened.rows[some]
-                yield start, replace(opened, table=opened.table.slice(start, len(some)), rows=kept)
+                chunk = np.arange(start, min(start + ROWS, rows.stop))
+                kept = chunk if opened.rows is None else opened.rows[chunk]
+                yield start, replace(opened, table=opened.table.slice(start, len(chunk)), rows=kept)
             return
         with _parquet(path) as file:
             start = 0
@@ -249,8 +249,8 @@ def forecast_files(
     with writing_answers(path) as add:
         add(answers_table([], [], bool(why)))
         for done, questions in files.questions(rows, known.index, at, by):
-            asked = list(questions.values())
-            forecasts = forecaster._explain(asked, answering.answer(asked, top), why)
+            batch = list(questions.values())
+            forecasts = forecaster._explain(batch, answering.answer(batch, top), why)
             add(answers_table(forecasts, list(questions), bool(why)))
             if progress is not None:
                 progress(done, len(rows))

@@ -1,4 +1,4 @@
-"""The share that a model gives to each object of (s, r), for many pairs at many times."""
+"""A model's share of each object of (s, r), for many pairs at many times."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _shares(
     model.eval()
     with torch.inference_mode():
         for first in range(0, len(at), most):
-            some = at[first : first + most].to(device)
+            chunk = at[first : first + most].to(device)
             inside = order[(window[order] >= first) & (window[order] < first + most)]
-            windows = Windows(some[:, 0].long(), some[:, 1].contiguous())
+            windows = Windows(chunk[:, 0].long(), chunk[:, 1].contiguous())
             if isinstance(history, Known):
                 encoded = history.encode(windows, pair[inside] // labels)
             else:

@@ -1,4 +1,4 @@
-"""A run goes to a repository of Hugging Face: a run folder, without its facts unless asked for, and a model card."""
+"""Push a run to a repository on Hugging Face: its folder, by default without facts, and a model card."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tangokg.train.checkpoint import write_atomically
 if TYPE_CHECKING:
     from tangokg.forecast.forecaster import Forecaster
 
-MAIN = "main"  # the branch that is meant where none is named
+MAIN = "main"  # the branch used if none is named
 
 
 def push(forecaster: Forecaster, name: str, private: bool, facts: bool, license: str, revision: str) -> str:
-    """See :meth:`Forecaster.push_to_hub`. Facts of an earlier push are deleted where they are not asked for."""
+    """See :meth:`Forecaster.push_to_hub`. Facts of an earlier push are deleted unless facts are pushed again."""
     check_name(name)
     package = hub()
     with tempfile.TemporaryDirectory() as place:
@@ -46,7 +46,7 @@ def push(forecaster: Forecaster, name: str, private: bool, facts: bool, license:
 
 
 def write_shared(forecaster: Forecaster, folder: Path, name: str, facts: bool, license: str = "") -> Path:
-    """Write the folder that is uploaded: a run folder with a model card, and nothing of this machine."""
+    """Write the folder to upload: a run folder with a model card, and nothing specific to this machine."""
     forecaster.save(folder)
     metrics = _measured(forecaster)
     if metrics:
@@ -63,7 +63,7 @@ def write_shared(forecaster: Forecaster, folder: Path, name: str, facts: bool, l
 
 
 def _begin(dataset: Dataset) -> dict[str, int]:
-    """The first time of each part; an empty one begins where the next does."""
+    """The first time of each part; an empty part begins where the next one does."""
     begin = {"after": 1 + max(int(part.t.max(initial=0)) for part in (dataset.train, dataset.valid, dataset.test))}
     for name, part in (("test", dataset.test), ("valid", dataset.valid), ("train", dataset.train)):
         begin = {name: int(part.t.min()) if len(part) else next(iter(begin.values()))} | begin
@@ -77,8 +77,8 @@ def _measured(forecaster: Forecaster) -> dict[str, Any]:
 
 
 def _reliability(forecaster: Forecaster, metrics: dict[str, Any]) -> dict[str, Any]:
-    """How far the chances can be trusted, by kind; nothing where there is no test part."""
+    """The calibration of the chances, by kind; empty without a test part."""
     if forecaster.exposure.refit or not len(forecaster.dataset.test):
-        found: dict[str, Any] = metrics.get("reliability", {})
-        return found
-    return {kind: one.to_dict() for kind, one in forecaster.calibration().items()}
+        reliability: dict[str, Any] = metrics.get("reliability", {})
+        return reliability
+    return {kind: calibration.to_dict() for kind, calibration in forecaster.calibration().items()}

@@ -40,7 +40,7 @@ def open_questions(source: Any, columns: Mapping[str, str] | None = None, date_f
 
 
 def _iso(cell: Any, date_format: str) -> str | None:
-    """A time written in another way as ISO; what does not fit stays, and is reported with its row."""
+    """Times in another format as ISO; a value that does not fit stays, and is reported with its row."""
     if cell is None:
         return None
     with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Data in, a forecaster out: the whole way from facts to a finished run."""
+"""Data in, a forecaster out: all steps from facts to a finished run."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Training:
-    """What is to be trained, on what, and from where."""
+    """What to train, on which data, and from which weights."""
 
     dataset: Dataset
     config: RunConfig
@@ -129,7 +129,7 @@ def _prepare(
     start_from: str | Path | None,
     allow_seen: bool,
 ) -> _Training:
-    """Settings left to a rule are those of the run that is resumed or started from, else by rule."""
+    """Resolve the settings left to a rule: from the run that is resumed or started from, else by the rule."""
     dataset = replace(dataset, own=None)  # it is made with all of them
     begun = RunFolder(Path(out)) if resume and out is not None and RunFolder(Path(out)).begun else None
     if start_from is None and begun is not None and not begun.finished:
@@ -154,7 +154,7 @@ def _prepare(
 
 
 def _help(training: _Training, group: Group, folder: RunFolder | None, resume: bool, stop: Stop) -> Forecaster:
-    """What every process but the first does: it trains along, and writes nothing."""
+    """The work of every process but the first: it takes part in training, and writes nothing."""
     if group.largest(0) and folder is not None:  # the first process found a finished run
         return load(folder.path, training.config.train.device)
     checkpoint, config = None if folder is None else folder.checkpoint, training.config
@@ -183,7 +183,7 @@ def _train(
         if training.config.train.refit and not refit:
             logger.warning(f"{training.config.model} counts all facts that it knows: there is nothing to refit.")
         if refit and len(training.dataset.test):
-            metrics["reliability"] = {kind: one.to_dict() for kind, one in best.calibration().items()}
+            metrics["reliability"] = {kind: calibration.to_dict() for kind, calibration in best.calibration().items()}
         if folder is not None:
             folder.save_metrics(metrics)
             save_chances(folder.path, best.chances)
@@ -203,7 +203,7 @@ def _refit(
     stop: Stop,
     group: Group,
 ) -> Forecaster:
-    """The same model trained on all parts, for as many epochs as were best; its figures stay those of ``chosen``."""
+    """The same model trained on all parts for the best number of epochs; its figures stay those of ``chosen``."""
     print_refit(reporter, chosen.progress)
     group.wait()
     model = _train_whole(training, folder, resume, reporter, stop, chosen.progress, group)
@@ -244,7 +244,7 @@ def _keep(
 
 
 def _open(out: str | Path, training: _Training, resume: bool, overwrite: bool) -> RunFolder:
-    """A new run folder, or the one to resume, whose facts and config, except for limits, must be the same."""
+    """A new run folder, or the one to resume; its facts and config, except for limits, must be the same."""
     folder, config = RunFolder(Path(out)), training.config
     if resume and folder.begun:
         existing = folder.config()
@@ -259,7 +259,7 @@ def _open(out: str | Path, training: _Training, resume: bool, overwrite: bool) -
             )
         if existing != config:
             if folder.finished and not folder.checkpoint.exists():
-                raise RunError(f"{folder.path} has no checkpoint any more to go on from; use --overwrite.")
+                raise RunError(f"{folder.path} has no checkpoint to resume from; use --overwrite.")
             folder.reopen(config)
         return folder
     folder.claim(overwrite)
@@ -270,9 +270,9 @@ def _open(out: str | Path, training: _Training, resume: bool, overwrite: bool) -
 def _differences(existing: RunConfig, config: RunConfig) -> str:
     """Which settings differ: ``dim: 32 there, 64 here``."""
     flat = []
-    for one in (existing, config):
-        tables = one.to_tables()
-        flat.append({"model": one.model, "seed": one.seed} | tables.get("settings", {}) | tables["train"])
+    for run in (existing, config):
+        tables = run.to_tables()
+        flat.append({"model": run.model, "seed": run.seed} | tables.get("settings", {}) | tables["train"])
     return ", ".join(
         f"{key}: {flat[0].get(key)} there, {flat[1].get(key)} here"
         for key in dict.fromkeys([*flat[0], *flat[1]])
@@ -281,11 +281,11 @@ def _differences(existing: RunConfig, config: RunConfig) -> str:
 
 
 def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKeywords]) -> Dataset:
-    """Data in any form as three parts by time; the keywords say how a table or folder is read."""
+    """Data in any form as three parts by time; the keywords say how to read a table or folder."""
     if isinstance(data, Dataset | Quadruples):
-        given = [*TableOptions(**reading).given(), *(["overlap"] if overlap is not None else [])]
-        if given:
-            raise DataError(f"these facts are read already: give {', '.join(given)} to read_events.")
+        options = [*TableOptions(**reading).given(), *(["overlap"] if overlap is not None else [])]
+        if options:
+            raise DataError(f"these facts are read already: give {', '.join(options)} to read_events.")
         return data if isinstance(data, Dataset) else split(data)
     if isinstance(data, str | Path):
         return find(data, overlap=overlap, **reading)
@@ -293,7 +293,7 @@ def as_dataset(data: Any, overlap: str | None = None, **reading: Unpack[TableKey
 
 
 def read_with(data: Any, settings: dict[str, Any]) -> tuple[Dataset, dict[str, Any]]:
-    """The data as :func:`fit` reads it, by those of the keywords that say how, and the other keywords."""
+    """The data as :func:`fit` reads it, with the keywords for reading, and the remaining keywords."""
     names = {*TableKeywords.__annotations__, "overlap"}
     reading = {key: value for key, value in settings.items() if key in names}
     return as_dataset(data, **reading), {key: value for key, value in settings.items() if key not in names}

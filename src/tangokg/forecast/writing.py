@@ -24,7 +24,7 @@ NUMBER = re.compile(r"[+-]?\d[\d.,]*")  # a time such as -44 is not a formula
 
 
 def check_answers_place(place: str | Path) -> None:
-    """An error if answers cannot be written to a file of this name, or to this table of a database."""
+    """Raise an error if answers cannot be written to a file of this name, or to this table of a database."""
     if is_address(place):
         from tangokg.quads.sql import check_sink
 
@@ -37,7 +37,7 @@ def check_answers_place(place: str | Path) -> None:
 
 
 def write_answers(answers: pa.Table, place: str | Path) -> str:
-    """Write the table of :meth:`Forecaster.forecast_table`, all of it or nothing; returns where it is, in words."""
+    """Write the table of :meth:`Forecaster.forecast_table`, all of it or nothing; returns its place, in words."""
     if is_address(place):
         from tangokg.quads.sql import check_sink, write_table
 
@@ -58,11 +58,11 @@ def write_answers(answers: pa.Table, place: str | Path) -> str:
 
 @contextmanager
 def writing_answers(path: Path) -> Iterator[Callable[[pa.Table], None]]:
-    """A file that tables of answers are added to; it appears at the end, whole, and not at all after an error."""
+    """A file to which tables of answers are added; it appears when complete, and not at all after an error."""
     check_answers_place(path)
-    beside = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
+    partial = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
     try:
-        with beside.open("wb") as file, ExitStack() as stack:
+        with partial.open("wb") as file, ExitStack() as stack:
             writer: Any = None
 
             def add(answers: pa.Table) -> None:
@@ -75,11 +75,11 @@ def writing_answers(path: Path) -> Iterator[Callable[[pa.Table], None]]:
             stack.close()
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(partial, path)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror or error}).") from None
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def _writer(path: Path, file: Any, schema: pa.Schema) -> Any:

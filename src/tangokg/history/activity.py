@@ -21,9 +21,9 @@ EventStatistics = Callable[[Windows, Tensor, Tensor, Tensor | None, float, torch
 
 
 def event_statistics(timeline: Timeline) -> EventStatistics:
-    """Statistics (row M50) of all events of an entity, or of those with one label; zeros where none happened.
+    """Statistics (row M50) of an entity's events, or of those with one label; zeros where there are none.
 
-    The events are all edges, or those alone that begin a run.
+    The events are all edges, or only those that begin a run.
     """
     return partial(_event_statistics, timeline)
 
@@ -48,9 +48,9 @@ def _event_statistics(
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """Statistics of events of an entity, or of those with one label, before the time of a window.
+    """Statistics of an entity's events, or of those with one label, before the time of a window.
 
-    The events are all edges, or with ``starts`` those alone that begin a run.
+    The events are all edges; with ``starts``, only those that begin a run.
     """
 
     partners: Partners
@@ -70,8 +70,8 @@ class Activity:
 
     def events_with(self, window: Tensor, entity: Tensor, label: Tensor | None) -> Tensor:
         """(Y, F): the statistics of the events of some entities with one label each."""
-        found = self.partners.timeline.derive(event_statistics)
-        return found(self.partners.windows, window, entity, label, self.gap, self.dtype, self.starts)
+        lookup = self.partners.timeline.derive(event_statistics)
+        return lookup(self.partners.windows, window, entity, label, self.gap, self.dtype, self.starts)
 
     @cached_property
     def table(self) -> Tensor:
@@ -82,7 +82,7 @@ class Activity:
 
 
 def activity_of(partners: Partners, gap: float, dtype: torch.dtype, starts: bool = False) -> Activity:
-    """The activity that the queries of ``partners`` may know of, found once for them."""
+    """The activity that the queries of ``partners`` may see, computed once for all of them."""
     kept: dict[str, Activity] = vars(partners)
     name = "starts" if starts else "activity"
     if name not in kept:

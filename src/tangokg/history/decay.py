@@ -9,7 +9,7 @@ from tangokg.history.occurrences import Occurrences
 
 
 def decayed_sums(occurrences: Occurrences, scale: Tensor) -> Tensor:
-    r"""(E, K) of each occurrence n of a fact, what all up to it have left of their weight 1.
+    r"""(E, K) for each occurrence n of a fact: the decayed sum of all occurrences up to it, each of weight 1.
 
     .. math:: a_n = \sum_{i \le n} e^{-(t_n - t_i) / \tau} = 1 + e^{-(t_n - t_{n-1}) / \tau} a_{n-1}
 
@@ -22,9 +22,9 @@ def decayed_sums(occurrences: Occurrences, scale: Tensor) -> Tensor:
     place = torch.arange(len(t), device=t.device) - occurrences.first.index_select(0, occurrences.fact)  # in its fact
     rows, reach = (place > 0).nonzero()[:, 0], 1  # those that are not whole yet
     while len(rows):
-        own, before = factor.index_select(0, rows), rows - reach
-        total.index_add_(0, rows, own * total.index_select(0, before))
-        factor.index_copy_(0, rows, own * factor.index_select(0, before))
+        decay, before = factor.index_select(0, rows), rows - reach
+        total.index_add_(0, rows, decay * total.index_select(0, before))
+        factor.index_copy_(0, rows, decay * factor.index_select(0, before))
         reach *= 2
         rows = rows[place.index_select(0, rows) >= reach]
     return total

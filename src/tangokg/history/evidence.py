@@ -11,13 +11,13 @@ from tangokg.quads.values import Floats, Ids
 
 
 def seen_before(index: HistoryIndex, s: Ids, r: Ids, o: Ids, step: float) -> tuple[Ids, Floats]:
-    """At how many times before a step each fact (M,) stood, and the last moment of it; any moment after none."""
+    """How many times each fact (M,) occurred before a step, and its last moment (arbitrary where it never occurred)."""
     labels, n = 2 * index.vocab.num_relations, index.vocab.num_entities
     from_object = len(np.unique(o)) < len(np.unique(s))  # then from its side there is less to look at
-    own, other = (o, s) if from_object else (s, o)
-    wanted = (own * labels + 2 * r + from_object) * n + other
+    subject, other = (o, s) if from_object else (s, o)
+    wanted = (subject * labels + 2 * r + from_object) * n + other
     number, of = np.unique(wanted, return_inverse=True)
-    subjects, t, back, relations, others = index.take(np.unique(own), -np.inf, step)
+    subjects, t, back, relations, others = index.take(np.unique(subject), -np.inf, step)
     key = (subjects * labels + 2 * relations + back) * n + others
     hit = np.isin(key, number)
     at = np.searchsorted(number, key[hit])
@@ -30,7 +30,7 @@ def seen_before(index: HistoryIndex, s: Ids, r: Ids, o: Ids, step: float) -> tup
 
 
 def _moments(index: HistoryIndex, t: int, s: int, r: int, o: int) -> Iterator[float]:
-    """The moments of a fact of a step, as often as it was reported."""
+    """The moments at which a fact was reported within a step, one for each report."""
     for layer in index.facts:
         ((start, end),) = zip(*layer.spans(np.zeros(1, np.int64), t, t + 1), strict=True)
         subjects, labels, objects, moments = (column[start:end] for column in layer.columns)

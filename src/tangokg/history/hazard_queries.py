@@ -1,4 +1,4 @@
-"""Pairs (s, r) with what is known and when they are asked about: the rows that a hazard is fitted on and answers."""
+"""Pairs (s, r) with what is known and when they are asked about: the rows that a hazard is fitted on and predicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECENT = 30  # usual gaps: a pair with a fact in the last so many is recently ac
 
 @dataclass(frozen=True, eq=False)
 class HazardQueries:
-    """Pairs, each with what is known and when: a fact of the snapshots ``begin .. end - 1`` is what is asked for."""
+    """Pairs with known snapshots and a time; each asks for a fact in the snapshots ``begin .. end - 1``."""
 
     pair: Tensor  # (M,) s * 2R + r
     known: Tensor  # (M,) snapshots
@@ -30,7 +30,7 @@ class HazardQueries:
         return HazardQueries(self.pair[rows], self.known[rows], self.t[rows], self.begin[rows], self.end[rows])
 
     def sample(self, most: int, generator: torch.Generator) -> HazardQueries:
-        """As many rows as there are, or ``most``, in their order."""
+        """All rows, or ``most`` of them drawn at random, in their order."""
         if len(self) <= most:
             return self
         return self.select(torch.randperm(len(self), generator=generator)[:most].sort().values)
@@ -50,17 +50,17 @@ def ask_steps(timeline: Timeline, pasts: Pasts, target: Tensor, known: Tensor, r
 def ask_spans(timeline: Timeline, pasts: Pasts, known: Tensor, length: Tensor, end: int) -> HazardQueries:
     """The pairs recently active, for spans of ``length`` (W,) usual gaps after what is known; they end by ``end``."""
     last = pasts.times[(known - 1).clamp(min=0)]
-    whole = (known > 0) & (last + length <= (pasts.times[end - 1] if 0 < end <= len(pasts.times) else -1.0))
-    known, t = known[whole], (last + length)[whole]
+    complete = (known > 0) & (last + length <= (pasts.times[end - 1] if 0 < end <= len(pasts.times) else -1.0))
+    known, t = known[complete], (last + length)[complete]
     window, pair = recent_pairs(timeline, known, timeline.t[(known - 1).clamp(min=0)] + pasts.gap, RECENT * pasts.gap)
     stop = torch.searchsorted(pasts.times, t + 1e-9, right=True)
     return HazardQueries(pair, known[window], t[window], known[window], stop[window])
 
 
-def log_reach(pasts: Pasts, asked: HazardQueries) -> Tensor:
+def log_reach(pasts: Pasts, queries: HazardQueries) -> Tensor:
     """(M,) the logarithm of how far the time asked for lies after what is known, in usual gaps."""
     times = torch.cat([pasts.times, pasts.times.new_zeros(1)])
-    reach: Tensor = (asked.t - times[(asked.known - 1).clamp(min=0)]).clamp(min=0.25)
+    reach: Tensor = (queries.t - times[(queries.known - 1).clamp(min=0)]).clamp(min=0.25)
     return torch.log(reach)
 
 

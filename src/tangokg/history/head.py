@@ -30,7 +30,7 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What a head may look at. None of it comes from the time of the questions or from after it."""
+    """The inputs of a head. None of them comes from the time of the questions or later."""
 
     partners: Partners
     project: Project  # multiplies the states of some entities by a weight
@@ -86,10 +86,10 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, asked: Asked) -> list[Scored]:
-        """What it says of some candidates."""
+        """Scores of some candidates."""
 
     def terms(self, partners: Partners, gap: float) -> Terms | None:
-        """What single events add to its scores, where a part of them is such a sum."""
+        """What single events add to its scores, if part of the scores is such a sum."""
         return None
 
 

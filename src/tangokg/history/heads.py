@@ -17,7 +17,7 @@ HEADS: dict[str, type[Head]] = {"pairs": PairScorer, "paths": Paths}
 
 
 class Heads(nn.Module):
-    """Some heads, asked one after the other."""
+    """Several heads, called in order."""
 
     def __init__(self, settings: HistorySettings, dim: int, num_labels: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Heads(nn.Module):
         return [scored for head in self for scored in head(asked)]
 
     def terms(self, partners: Partners, gap: float) -> Terms | None:
-        """What single events add to the scores, of the first head that can tell."""
+        """What single events add to the scores, from the first head that provides it."""
         return next((terms for head in self if (terms := head.terms(partners, gap)) is not None), None)
 
     @property
@@ -46,7 +46,7 @@ HEAD_ROWS = {f"heads.{name}.{row}": "relation" for name, head in HEADS.items() f
 
 
 def check_heads(settings: HistorySettings) -> None:
-    """Names that are known, each once, and after those that it needs."""
+    """Check that all names are known, unique, and listed after the heads that they need."""
     names = settings.head_names
     for i, name in enumerate(names):
         if name not in HEADS:

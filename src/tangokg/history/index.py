@@ -1,4 +1,4 @@
-"""All that is known, in an order that finds the part that a question can see; new facts cost their own number."""
+"""All known facts, indexed so that a question's part is found quickly; adding facts costs only their number."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from tangokg.snapshots.windows import Windows
 class HistoryIndex:
     """Facts by time, and edges by subject and time: each fact gives two, the second of them ``back``.
 
-    The laws that the tests check: an index to which facts were added equals one made from all of them, and the part of
-    a history that it takes out for a question says of it what the whole history says.
+    The tests check two laws: an index to which facts were added equals one built from all of them, and the part of a
+    history that is selected for a question gives the same answer as the whole history.
     """
 
     vocab: Vocabulary
@@ -71,21 +71,21 @@ class HistoryIndex:
     # Growing
 
     def add(self, new: Quadruples) -> tuple[HistoryIndex, Ids]:
-        """The index with facts in its own ids, and the rows of those that it did not have, in their order.
+        """The index with these facts added, in its own ids, and the rows of those that were new, in their order.
 
-        Names may be new: ``new.vocab`` extends the own one.
+        Names may be new: ``new.vocab`` extends the vocabulary of the index.
         """
         first = first_rows(new.s, new.r, new.o, new.t)
         s, r, o, t = (column[first] for column in (new.s, new.r, new.o, new.t))
-        first = first[~self._among(s, t, np.zeros_like(s), r, o)[1]]
+        first = first[~self._contains(s, t, np.zeros_like(s), r, o)[1]]
         facts = new.select(first)
         edges = edges_of(facts)
         pairs, (s, times, back, r, o) = starts_of_pairs(edges), edges.read(slice(None))
-        fresh = pairs & ~self._among(s, times, back, r, o)[0]
+        fresh = pairs & ~self._contains(s, times, back, r, o)[0]
         union = np.union1d(self.t, facts.t)
         counts, active = np.zeros_like(union), np.zeros_like(union)
-        own, at = np.searchsorted(union, self.t), np.searchsorted(union, facts.t)
-        counts[own], active[own] = self.counts, self.pairs
+        old, at = np.searchsorted(union, self.t), np.searchsorted(union, facts.t)
+        counts[old], active[old] = self.counts, self.pairs
         counts += np.bincount(at, minlength=len(union))
         active += np.bincount(np.searchsorted(union, times[fresh]), minlength=len(union))
         relations = np.bincount(facts.r, minlength=new.vocab.num_relations)
@@ -95,8 +95,8 @@ class HistoryIndex:
         timed = self.timed or new.exact is not None
         grown = HistoryIndex(new.vocab, self.clock, union, counts, active, relations, by_time, by_subject, timed)
         for key, layers in self._objects.items():
-            among = np.isin(s, unseen(np.frombuffer(key, bool), new.vocab.num_entities))
-            rows_of_new = objects_of(tuple(column[among] for column in (s, times, back, r, o)))
+            mask = np.isin(s, unseen(np.frombuffer(key, bool), new.vocab.num_entities))
+            rows_of_new = objects_of(tuple(column[mask] for column in (s, times, back, r, o)))
             grown._objects[key] = add_rows(layers, rows_of_new, distinct=False)
         for kind, totals in self._totals.items():
             new_edges: tuple[Column, ...] | None = (s, times, back, r, o)
@@ -107,18 +107,18 @@ class HistoryIndex:
         return grown, first
 
     def _starts_of(self, before: HistoryIndex, new: tuple[Column, ...], gap: float) -> tuple[Column, ...] | None:
-        """Those of the new edges that begin a run; None where one of them joins a run that was known to a later one."""
+        """The new edges that begin a run; None if one of them joins a known run to a later one."""
         s, t, back, r, o = new
         longest = int(LONGEST_GAP * gap)
-        if before._among(s, t + 1, back, r, o, longest)[1].any():
+        if before._contains(s, t + 1, back, r, o, longest)[1].any():
             return None
-        goes_on = self._among(s, t - longest, back, r, o, longest)[1]
+        goes_on = self._contains(s, t - longest, back, r, o, longest)[1]
         return tuple(column[~goes_on] for column in new)
 
-    def _among(self, s: Ids, t: Ids, back: Ids, r: Ids, o: Ids, steps: int = 1) -> tuple[Bools, Bools]:
-        """Which of some edges have their (s, r) at their time here, and which of them stand here themselves.
+    def _contains(self, s: Ids, t: Ids, back: Ids, r: Ids, o: Ids, steps: int = 1) -> tuple[Bools, Bools]:
+        """Which edges have their (s, r) in the index at their time, and which edges are in the index themselves.
 
-        With ``steps`` they may stand at any of so many steps from their time on.
+        With ``steps``, at any of so many steps from their time on.
         """
         pair, edge = np.zeros(len(s), bool), np.zeros(len(s), bool)
         for layer in self.edges:
@@ -132,32 +132,34 @@ class HistoryIndex:
     # What a question can see
 
     def rows_of(self, subjects: Ids) -> int:
-        """How many edges these subjects have."""
+        """The number of edges of these subjects."""
         return sum(int((end - start).sum()) for start, end in (x.spans(subjects, *EVER) for x in self.edges))
 
     def around(self, subjects: Ids, steps: Floats, ways: tuple[int, ...] = ()) -> Timeline:
         """All edges of some subjects, on the times of the whole history; no transitions.
 
-        With ``ways``, for each step also the last edges before it of those whom they met, so many of each, then those
-        of whom these met, and so on.
+        With ``ways``, for each step also the last edges before it of their partners (that many of each), then those
+        of the partners' partners, and so on.
         """
-        found = [self.take(subjects, *EVER)]
+        parts = [self.take(subjects, *EVER)]
         for step in steps if ways else ():
-            nodes = found[0]
+            nodes = parts[0]
             for most in ways:
                 nodes = self.take(np.unique(nodes[4][nodes[1] < step]), -np.inf, step, most)
-                found.append(nodes)
-        return self._timeline([np.concatenate(part) for part in zip(*found, strict=True)])
+                parts.append(nodes)
+        return self._timeline([np.concatenate(part) for part in zip(*parts, strict=True)])
 
     def window(self, snapshots: Ids) -> Timeline:
-        """These snapshots whole, on the times of the whole history.
+        """These snapshots in full, on the times of the whole history.
 
-        The transition of a snapshot is right where the one before it is among them, or there is none.
+        The transition of a snapshot is correct if the snapshot before it is included, or does not exist.
         """
         days = self.t[snapshots]
-        found = [layer.read(expand(*layer.spans(np.zeros_like(days), days, days + 1))[0])[1:5] for layer in self.facts]
-        t, s, r, o = (np.concatenate(part) for part in zip(*found, strict=True))
-        return self._given(on_times(build_timeline(Quadruples(s, r, o, t, self.vocab, self.clock)), self.times))
+        columns = [
+            layer.read(expand(*layer.spans(np.zeros_like(days), days, days + 1))[0])[1:5] for layer in self.facts
+        ]
+        t, s, r, o = (np.concatenate(part) for part in zip(*columns, strict=True))
+        return self._attach_totals(on_times(build_timeline(Quadruples(s, r, o, t, self.vocab, self.clock)), self.times))
 
     def whole(self) -> Timeline:
         """Everything."""
@@ -167,13 +169,13 @@ class HistoryIndex:
         return build_timeline(Quadruples(s, r, o, t, self.vocab, self.clock))
 
     def take(self, subjects: Ids, since: float, before: float, most: int | None = None) -> tuple[Column, ...]:
-        """s, t, back, r, o of the edges of some subjects; with ``most``, of each layer so many last ones of each."""
-        found = []
+        """s, t, back, r, o of the edges of some subjects; with ``most``, at most that many last ones per layer."""
+        parts = []
         for layer in self.edges:
             start, end = layer.spans(subjects, since, before)
             start = start if most is None else np.maximum(start, end - most)
-            found.append(layer.read(expand(start, end)[0]))
-        return tuple(np.concatenate(part) for part in zip(*found, strict=True))
+            parts.append(layer.read(expand(start, end)[0]))
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _timeline(self, columns: list[Column]) -> Timeline:
         """Edges s, t, back, r, o as a timeline: sorted, each once."""
@@ -198,10 +200,10 @@ class HistoryIndex:
             num_entities=self.vocab.num_entities,
             num_relations=self.vocab.num_relations,
         )
-        return self._given(timeline)
+        return self._attach_totals(timeline)
 
-    def _given(self, timeline: Timeline) -> Timeline:
-        """The timeline with what its own edges cannot say."""
+    def _attach_totals(self, timeline: Timeline) -> Timeline:
+        """Attach to the timeline what its own edges cannot tell."""
         timeline.give(active_pairs, torch.from_numpy(self.pairs))
         timeline.give(past_of_label, self.past_of_label)
         timeline.give(event_statistics, self.event_statistics)
@@ -222,7 +224,7 @@ class HistoryIndex:
     def objects(self, seen: Bools) -> Layers:
         """The times of each (label, object) with an object not ``seen``; made when first used, then kept up.
 
-        Entities with higher ids than the last one seen are new, those of later too.
+        Entities with higher ids than the last one seen count as new, including those added later.
         """
         seen = seen[: np.flatnonzero(seen)[-1] + 1] if seen.any() else seen[:0]
         key = seen.tobytes()
@@ -245,7 +247,7 @@ class HistoryIndex:
         dtype: torch.dtype,
         starts: bool,
     ) -> Tensor:
-        """As the function of this name, at windows that know everything, from totals that are kept up."""
+        """Like the function of this name, for windows that know everything, from totals kept up to date."""
         key = label is not None, starts, gap
         if key not in self._totals:
             everyone = self.take(np.arange(self.vocab.num_entities), *EVER)
@@ -254,32 +256,32 @@ class HistoryIndex:
         return self._totals[key].statistics(entity, label, t, self.vocab.num_relations, dtype)
 
     def past_of_label(self, label: Tensor, known: Tensor) -> Past:
-        """As the function of this name, from the index."""
+        """Like the function of this name, from the index."""
         r_count = self.vocab.num_relations
-        rows, found = [], []
+        rows, counted = [], []
         for row, (r, before) in enumerate(zip(label.tolist(), known.tolist(), strict=True)):
             first = (2 * (r % r_count) + (r >= r_count)) * OBJECTS
-            found.append(count_before(self.objects(NOBODY), self._end(before), first, first + OBJECTS))
-            rows.append(np.full(len(found[-1][0]), row))
-        groups, count, last = (np.concatenate(part) for part in zip(*found, strict=True))
+            counted.append(count_before(self.objects(NOBODY), self._end(before), first, first + OBJECTS))
+            rows.append(np.full(len(counted[-1][0]), row))
+        groups, count, last = (np.concatenate(part) for part in zip(*counted, strict=True))
         columns = (np.concatenate(rows), groups % OBJECTS, count, np.searchsorted(self.t, last))
         of, o, counts, latest = (torch.from_numpy(x).to(label.device) for x in columns)
         return Past(of, torch.zeros_like(of), o, counts, latest, torch.zeros_like(of))
 
     def count_unseen(self, known: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """As the function of this name, from the index."""
+        """Like the function of this name, from the index."""
         n, r_count = self.vocab.num_entities, self.vocab.num_relations
-        layers, found = self.objects(seen.cpu().numpy()), []
+        layers, counted = self.objects(seen.cpu().numpy()), []
         for window, before in enumerate(known.tolist()):
             group, count, _ = count_before(layers, self._end(before))
             label, o = np.divmod(group, OBJECTS)
-            found.append((((window * n + o) * 2 + label % 2) * r_count + label // 2, count))
-        number, count = (np.concatenate(part) for part in zip(*found, strict=True))
+            counted.append((((window * n + o) * 2 + label % 2) * r_count + label // 2, count))
+        number, count = (np.concatenate(part) for part in zip(*counted, strict=True))
         order = np.argsort(number)
         return torch.from_numpy(number[order]).to(known.device), torch.from_numpy(count[order]).to(known.device)
 
     def _end(self, known: int) -> float:
-        """The time at which the first ``known`` snapshots have ended."""
+        """The time at which the first ``known`` snapshots end."""
         return float(self.t[known - 1]) + 1 if known else -np.inf
 
 

@@ -1,4 +1,4 @@
-"""What is known of a fact that lasts: the age of its run, and what began since (docs/maths.md, row M60)."""
+"""Features of a lasting fact: the age of its run, and what began since (docs/maths.md, row M60)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def run_features(partners: Partners, past: Past, gap: float, dtype: torch.dtype)
     known, t = windows.known.index_select(0, window), windows.t.index_select(0, window)
     runs = partners.facts.derive(find_runs, gap)
     age = (t - runs.start.index_select(0, past.at)) / gap
-    own = describe_runs(age, runs.number.index_select(0, past.at), past.last == known - 1, dtype)
+    of_fact = describe_runs(age, runs.number.index_select(0, past.at), past.last == known - 1, dtype)
     starts = activity_of(partners, gap, dtype, starts=True)
     of_object = starts.events_with(window, past.o, partners.inverse(r))
     of_subject = starts.events_with(queries.window, queries.s, queries.r).index_select(0, past.row)
     ages = [of_subject[:, LOG_AGE], of_object[:, LOG_AGE]]
     ages += [starts.table[:, LOG_AGE].index_select(0, starts.place(window, entity)) for entity in (s, past.o)]
-    begun = [(own[:, 0] > last + SAME_AGE).to(dtype) for last in ages]
-    return torch.cat([own, torch.stack(begun, dim=1), of_object], dim=1)
+    begun = [(of_fact[:, 0] > last + SAME_AGE).to(dtype) for last in ages]
+    return torch.cat([of_fact, torch.stack(begun, dim=1), of_object], dim=1)
 
 
 def describe_runs(age: Tensor, number: Tensor, lasting: Tensor, dtype: torch.dtype) -> Tensor:

@@ -1,4 +1,4 @@
-"""Logistic regression with weights of its own for each label, drawn to those of all; Newton's method, no randomness."""
+"""Logistic regression with weights for each label, shrunk towards shared ones; Newton's method, no randomness."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = 30  # of Newton at most
 TOLERANCE = 1e-7
 RIDGE = 1e-3  # a row: pull on the weights to 0
 LEAST_PULL = 1.0  # in all: a table of a few rows is no reason to be sure
-OWN_RIDGES = 30.0, 300.0, 3000.0  # pull on the weights of a label to those of all
+LABEL_RIDGES = 30.0, 300.0, 3000.0  # pull on the weights of a label to those of all
 FEW = 40  # rows below which a label has no weights of its own
 MOST = 30.0  # of a logit
 
@@ -37,19 +37,19 @@ class Logistic:
     def logit(self, x: Tensor, pair: Tensor | None = None, num_labels: int = 0, rising: int = 0) -> Tensor:
         """(M,) from features (M, F); with pairs s * 2R + r (M,), by the weights of their labels, of ``num_labels``.
 
-        The result never falls with one of the first ``rising`` features.
+        The result never decreases in any of the first ``rising`` features.
         """
-        scaled = _with_one((torch.minimum(torch.maximum(x, self.low), self.high) - self.mean) / self.scale)
-        every = torch.cat([self.own, self.own.new_zeros(1, len(self.weight))]) + self.weight  # (L + 1, F + 1)
-        every[:, 1 : 1 + rising] = every[:, 1 : 1 + rising].clamp(min=0.0)
+        scaled = _with_intercept((torch.minimum(torch.maximum(x, self.low), self.high) - self.mean) / self.scale)
+        weights = torch.cat([self.own, self.own.new_zeros(1, len(self.weight))]) + self.weight  # (L + 1, F + 1)
+        weights[:, 1 : 1 + rising] = weights[:, 1 : 1 + rising].clamp(min=0.0)
         if pair is None:
-            return (scaled @ every[-1]).clamp(-MOST, MOST)
+            return (scaled @ weights[-1]).clamp(-MOST, MOST)
         label = stored_label(pair, num_labels, len(self.own))
-        return (scaled * every.index_select(0, label)).sum(1).clamp(-MOST, MOST)
+        return (scaled * weights.index_select(0, label)).sum(1).clamp(-MOST, MOST)
 
 
 def stored_label(pair: Tensor, num_labels: int, stored: int) -> Tensor:
-    """The label of each pair s * 2R + r as it was when there were ``stored``; ``stored`` for a relation of later."""
+    """The label of each pair s * 2R + r when there were ``stored`` labels; ``stored`` for a newer relation."""
     relations, known = num_labels // 2, stored // 2
     label = pair % max(num_labels, 1)
     r = label % max(relations, 1)
@@ -57,7 +57,7 @@ def stored_label(pair: Tensor, num_labels: int, stored: int) -> Tensor:
 
 
 def empty_logistic(features: int) -> Logistic:
-    """One half for everything."""
+    """A regression that gives one half for everything."""
     zero = torch.zeros(features, dtype=torch.float64)
     weight = torch.zeros(features + 1, dtype=torch.float64)
     return Logistic(zero, zero + 1, weight, zero.new_zeros(0, features + 1), zero.clone(), zero.clone())
@@ -68,7 +68,7 @@ def fit_logistic(
     y: Tensor,
     label: Tensor | None = None,
     num_labels: int = 0,
-    own_ridge: float = OWN_RIDGES[1],
+    label_ridge: float = LABEL_RIDGES[1],
     ridge: float = RIDGE,
     toward: Mapping[int, float] | None = None,
 ) -> Logistic:
@@ -80,7 +80,7 @@ def fit_logistic(
         return empty_logistic(x.shape[1])
     mean, scale = x.mean(0), x.std(0, correction=0)
     scale = torch.where(scale > 1e-9, scale, 1.0)
-    scaled = _with_one((x - mean) / scale)
+    scaled = _with_intercept((x - mean) / scale)
     pull = torch.full_like(scaled[0], max(ridge * len(x), LEAST_PULL))
     pull[0] = 0.5  # as if a row or two had come out either way
     start = torch.zeros_like(pull)
@@ -88,21 +88,21 @@ def fit_logistic(
         start[0] += value * mean[i]
         start[1 + i] = value * scale[i]
     weight = _newton(scaled, y, start, pull)
-    own = scaled.new_zeros(num_labels, len(weight))
+    by_label = scaled.new_zeros(num_labels, len(weight))
     if label is not None:
         order = torch.argsort(label, stable=True)
         border = torch.searchsorted(label[order], torch.arange(num_labels + 1)).tolist()
-        pull = torch.full_like(weight, own_ridge)
-        pull[0] = own_ridge / 10
+        pull = torch.full_like(weight, label_ridge)
+        pull[0] = label_ridge / 10
         for i in range(num_labels):
             rows = order[border[i] : border[i + 1]]
             if len(rows) >= FEW:
-                own[i] = _newton(scaled[rows], y[rows], weight, pull) - weight
-    return Logistic(mean, scale, weight, own, x.min(0).values, x.max(0).values)
+                by_label[i] = _newton(scaled[rows], y[rows], weight, pull) - weight
+    return Logistic(mean, scale, weight, by_label, x.min(0).values, x.max(0).values)
 
 
 def _newton(x: Tensor, y: Tensor, start: Tensor, pull: Tensor) -> Tensor:
-    """Weights (F,) of least loss plus ``pull`` times the squared way from ``start``; damped where a step is too far."""
+    """Weights (F,) that minimise the loss plus ``pull`` times the squared distance from ``start``; damped steps."""
     w = start.clone()
     best = _loss(x, y, w, start, pull)
     for _ in range(STEPS):
@@ -128,5 +128,5 @@ def _loss(x: Tensor, y: Tensor, w: Tensor, start: Tensor, pull: Tensor) -> float
     return float((torch.nn.functional.softplus(z) - y * z).sum() + 0.5 * (pull * (w - start) ** 2).sum())
 
 
-def _with_one(x: Tensor) -> Tensor:
+def _with_intercept(x: Tensor) -> Tensor:
     return torch.cat([x.new_ones(len(x), 1), x], dim=1)

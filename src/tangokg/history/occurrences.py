@@ -1,4 +1,4 @@
-"""The edges of a timeline sorted by fact: what happened before any time is found by a search, never by a pass."""
+"""The edges of a timeline sorted by fact: what happened before any time is found by binary search."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Occurrences:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """The facts of the group of a row that occur in the snapshots known to it, each once for a row."""
+    """The facts of a row's group that occur in the snapshots known to the row, each once."""
 
     row: Tensor  # (P,)
     fact: Tensor  # (P,)
@@ -99,7 +99,7 @@ def past_of(occurrences: Occurrences, pair: Tensor, known: Tensor) -> Past:
     fact, row = expand(start, torch.searchsorted(occurrences.pair, pair, right=True))
     end = torch.searchsorted(occurrences.key, fact * len(occurrences.t) + known.index_select(0, row))
     count = end - occurrences.first.index_select(0, fact)
-    seen = (count > 0).nonzero()[:, 0]  # the others occur only later: nobody may tell them from those that never do
+    seen = (count > 0).nonzero()[:, 0]  # the others occur only later, which must look the same as never
     row, fact, count, at = (x.index_select(0, seen) for x in (row, fact, count, end - 1))
     last = occurrences.j.index_select(0, at)
     return Past(row, fact, occurrences.o.index_select(0, fact), count, last, at)
@@ -126,12 +126,12 @@ def uses_of(timeline: Timeline) -> Occurrences:
 
 
 def past_of_label(timeline: Timeline) -> Callable[[Tensor, Tensor], Past]:
-    """Past of each (label, known): the objects of the label, whoever the subject was; to be derived once."""
+    """The past of each (label, known): the objects of the label with any subject; to be derived once."""
     return partial(past_of, sort_by(timeline, timeline.r))
 
 
 def count_unseen(timeline: Timeline) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Of ``known`` (W,) and ``seen`` (N,) bool: the edges of each label that each object not seen had until then.
+    """For ``known`` (W,) and ``seen`` (N,) bool: the edges of each label of each unseen object until then.
 
     They are numbers (w N + o) 2R + r, ascending, and how many edges there are of each.
     """

@@ -92,8 +92,8 @@ class PairScorer(Head):
     ) -> ScoredPairs:
         """Scores of all partners; where they are screened, those of all but the best are K without y."""
         queries, past = partners.queries, partners.past
-        met = partners.meetings.derive(count, meetings_of, gap, self.out.dtype)
-        g, meetings = self.add_events(met, partners), statistics(met, past, partners.t)  # (Z, G), (Z, F)
+        counted = partners.meetings.derive(count, meetings_of, gap, self.out.dtype)
+        g, meetings = self.add_events(counted, partners), statistics(counted, past, partners.t)  # (Z, G), (Z, F)
         of_query, of_pair = self.add_sides(partners, project, gap)  # (B, H), (Z, H)
         of_pair = of_pair + meetings @ self.meeting + g @ self.pair
         query, z, begin = partners.pairs()  # (P,), (P,), (B,)
@@ -104,8 +104,8 @@ class PairScorer(Head):
         place, _, known = same
         if self.settings.screen:
             pairs, kept, at = screened(pairs, self.settings.screen)
-            z, there = z.index_select(0, kept), at.index_select(0, place) >= 0
-            place, known = at.index_select(0, place)[there], known[there]
+            z, mask = z.index_select(0, kept), at.index_select(0, place) >= 0
+            place, known = at.index_select(0, place)[mask], known[mask]
         x = of_query.index_select(0, pairs.query) + of_pair.index_select(0, z) + pairs.state @ self.product  # (P, H)
         x = x.index_add(0, place, known @ self.same)
         y = dropout(gelu(self.norm(x)), self.settings.dropout, generator)
@@ -152,36 +152,36 @@ class PairScorer(Head):
         of_window = torch.exp(partners.ahead_code(self.flatten.dtype) @ self.flatten)
         return of_window.index_select(0, partners.queries.window)
 
-    def add_events(self, met: Counted, partners: Partners) -> Tensor:
+    def add_events(self, counted: Counted, partners: Partners) -> Tensor:
         """(Z, G): the last events of each pair, added up."""
-        return self.events(met, partners)[1].sum(1)
+        return self.events(counted, partners)[1].sum(1)
 
-    def events(self, met: Counted, partners: Partners) -> tuple[Tensor, Tensor]:
+    def events(self, counted: Counted, partners: Partners) -> tuple[Tensor, Tensor]:
         """The last events of each pair: their rows (Z, L) among the meetings, -1 for none, and vectors (Z, L, G)."""
-        past, occurrences, size = partners.past, met.occurrences, self.settings.stream
+        past, occurrences, size = partners.past, counted.occurrences, self.settings.stream
         at = past.at[:, None] - torch.arange(size, device=past.at.device)  # (Z, L)
-        there = at >= occurrences.first.index_select(0, past.fact)[:, None]
-        at, rows = at.clamp(min=0), torch.where(there, at, -1)
-        age = ((partners.t[:, None] - occurrences.times[at]) / met.gap).to(self.time.dtype)
+        mask = at >= occurrences.first.index_select(0, past.fact)[:, None]
+        at, rows = at.clamp(min=0), torch.where(mask, at, -1)
+        age = ((partners.t[:, None] - occurrences.times[at]) / counted.gap).to(self.time.dtype)
         r = partners.meetings.r[occurrences.edge[at]]
         token = partners.look_up(self.event, r) + time_code(age) @ self.time + self.position  # (Z, L, G)
-        return rows, gelu(token) * there[..., None]
+        return rows, gelu(token) * mask[..., None]
 
     def terms(self, partners: Partners, gap: float) -> Terms:
         """What each of the last events of a pair adds to K, exactly (docs/maths.md, row M59)."""
         assert not partners.timeline.is_part, "edges are named by their rows in the whole history"
-        met = partners.meetings.derive(count, meetings_of, gap, self.out.dtype)
-        at, vectors = self.events(met, partners)
+        counted = partners.meetings.derive(count, meetings_of, gap, self.out.dtype)
+        at, vectors = self.events(counted, partners)
         query, z, _ = partners.pairs()  # (P,), (P,)
-        asked = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (P, G)
-        value = (vectors.index_select(0, z) @ asked[..., None])[..., 0]  # (P, L)
+        of_query = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (P, G)
+        value = (vectors.index_select(0, z) @ of_query[..., None])[..., 0]  # (P, L)
         value = value * self.fade(partners).index_select(0, query)[:, None]
         pair, place = (at.index_select(0, z) >= 0).nonzero().T
-        edge = met.occurrences.edge[at[z[pair], place]]
+        edge = counted.occurrences.edge[at[z[pair], place]]
         return Terms(query[pair], partners.past.o[z[pair]], edge, value[pair, place])
 
     def same_facts(self, partners: Partners, begin: Tensor, gap: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the pairs whose (s, r, o) happened before: where they stand, their query, and their statistics."""
+        """The pairs whose (s, r, o) happened before: their rows, queries and statistics."""
         queries, windows = partners.queries, partners.windows
         facts = partners.facts.derive(count, occurrences_of, gap, self.out.dtype)
         known = windows.known.index_select(0, queries.window)

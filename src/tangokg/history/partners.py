@@ -1,4 +1,4 @@
-"""Everyone whom the subjects of some queries met before: found once for each (window, subject)."""
+"""All earlier partners of the subjects of some queries, found once for each (window, subject)."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Partners:
         """The facts (s, r, o) of the queries; of part of a history their edges alone."""
         if not self.timeline.is_part:
             return self.timeline
-        labels, met = 2 * self.timeline.num_relations, self.meetings
-        asked = self.queries.s * labels + self.queries.r
-        return met.only(torch.isin(met.s * labels + met.r, asked).nonzero()[:, 0])
+        labels, meetings = 2 * self.timeline.num_relations, self.meetings
+        wanted = self.queries.s * labels + self.queries.r
+        return meetings.only(torch.isin(meetings.s * labels + meetings.r, wanted).nonzero()[:, 0])
 
     def look_up(self, table: Tensor, r: Tensor) -> Tensor:
         """Rows of a (2R, ..) table for labels of any shape; a relation that training never saw has the mean row.
 
-        The gradient of ``embedding`` sorts the labels: worth it where each row is taken very often.
+        The gradient of ``embedding`` sorts the labels, which pays off if each row is used very often.
         """
         if len(table) < 2 * self.timeline.num_relations:
             table = grow_by_mean(table, self.timeline.num_relations)
@@ -78,7 +78,7 @@ class Partners:
 def next_step(timeline: Timeline, windows: Windows, gap: float) -> tuple[Windows, Tensor]:
     """The windows moved to one median gap after what they know, and how far ahead (W,) they ask, in median gaps.
 
-    So the history of a question looks the same however far ahead it asks, and how far is an input of its own.
+    So the history of a question is the same however far ahead it asks; the distance is a separate input.
     """
     if not len(timeline):
         return windows, torch.ones_like(windows.t)

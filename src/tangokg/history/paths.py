@@ -84,8 +84,8 @@ class Paths(Head):
         query, o, value, begin = pairs.query, pairs.o, pairs.value, pairs.begin
         scored: list[Scored] = []
         for i, step in enumerate(self.steps):
-            best, there = best_of(value.detach(), query, begin, self.settings.nodes[i])
-            best = best.flatten().index_select(0, there.flatten().nonzero()[:, 0])
+            best, mask = best_of(value.detach(), query, begin, self.settings.nodes[i])
+            best = best.flatten().index_select(0, mask.flatten().nonzero()[:, 0])
             query, o, state = query.index_select(0, best), o.index_select(0, best), state.index_select(0, best)
             state = state @ self.start if i == 0 else state
             reached = step(partners, query, o, state, self.settings.edges[i], project, gap, generator)
@@ -134,27 +134,28 @@ class Step(nn.Module):
         gap: float,
         generator: torch.Generator | None,
     ) -> Reached:
-        asked, n = partners.queries, partners.timeline.num_entities
+        queries, n = partners.queries, partners.timeline.num_entities
         source, r, o, age = last_events(partners, query, node, edges, gap)
         of = query.index_select(0, source)
-        away = (o != asked.s.index_select(0, of)).nonzero()[:, 0]
-        source, r, o, age, of = (x.index_select(0, away) for x in (source, r, o, age, of))
+        onward = (o != queries.s.index_select(0, of)).nonzero()[:, 0]
+        source, r, o, age, of = (x.index_select(0, onward) for x in (source, r, o, age, of))
         key, at = torch.unique(of * n + o, return_inverse=True)
-        way = partners.look_up(self.event, r) + time_code(age.to(state.dtype)) @ self.time
-        way = gelu(way + partners.look_up(self.asked, asked.r).index_select(0, of))  # (E, d)
-        message = state.index_select(0, source) * way
+        gate = partners.look_up(self.event, r) + time_code(age.to(state.dtype)) @ self.time
+        gate = gelu(gate + partners.look_up(self.asked, queries.r).index_select(0, of))  # (E, d)
+        message = state.index_select(0, source) * gate
         count = torch.zeros_like(key, dtype=state.dtype).index_add_(0, at, torch.ones_like(at, dtype=state.dtype))
         total = state.new_zeros(len(key), state.shape[1]).index_add(0, at, message) / count.sqrt()[:, None]
         query, o = key // n, key % n
-        window = asked.window.index_select(0, query)
-        of_query = project(self.subject, asked.window, asked.s) + partners.look_up(self.relation, asked.r)  # (B, H)
+        window = queries.window.index_select(0, query)
+        of_query = project(self.subject, queries.window, queries.s)  # (B, H)
+        of_query = of_query + partners.look_up(self.relation, queries.r)  # (B, H)
         ahead = partners.ahead_code(state.dtype) @ self.ahead  # (W, H)
-        of_query = of_query + ahead.index_select(0, asked.window)
+        of_query = of_query + ahead.index_select(0, queries.window)
         x = total @ self.arrived + count.log()[:, None] * self.number + of_query.index_select(0, query)
         x = x + project(self.object, window, o)
         if self.activity:
             activity = activity_of(partners, gap, x.dtype)
-            r = partners.inverse(asked.r.index_select(0, query))
+            r = partners.inverse(queries.r.index_select(0, query))
             x = x + activity.all_events(self.acts[0], window, o) + activity.events_with(window, o, r) @ self.acts[1]
         x = dropout(gelu(self.norm(x)), self.rate, generator)
         return Reached(query, o, total, x @ self.out + self.bias)
@@ -169,8 +170,8 @@ def last_events(
     window = partners.queries.window.index_select(0, query)
     known, t = windows.known.index_select(0, window), windows.t.index_select(0, window)
     at = torch.searchsorted(key, node * len(timeline) + known)[:, None] - 1 - torch.arange(size, device=node.device)
-    there = at >= torch.searchsorted(key, node * len(timeline))[:, None]  # (X, size)
-    flat = there.flatten().nonzero()[:, 0]
+    mask = at >= torch.searchsorted(key, node * len(timeline))[:, None]  # (X, size)
+    flat = mask.flatten().nonzero()[:, 0]
     source, at = flat // size, at.flatten().index_select(0, flat)
     edge = order.index_select(0, at)
     j = key.index_select(0, at) % len(timeline)

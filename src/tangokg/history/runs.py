@@ -26,7 +26,7 @@ class Runs:
 
 
 def find_runs(timeline: Timeline, gap: float) -> Runs:
-    """A fact that comes back within :data:`LONGEST_GAP` goes on; later it begins anew."""
+    """A fact that recurs within :data:`LONGEST_GAP` continues its run; after a longer gap a new run begins."""
     occurrences = occurrences_of(timeline)
     t = occurrences.times
     fresh = t.diff(prepend=t[:1]) > LONGEST_GAP * gap
@@ -44,7 +44,7 @@ def starts_of(timeline: Timeline, labelled: bool, gap: float) -> Occurrences:
 
 
 def starts_among(edges: tuple[Column, ...], gap: float) -> NDArray[np.bool_]:
-    """(E,) which of some edges s, t, back, r, o begin a run."""
+    """(E,) which of the edges s, t, back, r, o begin a run."""
     s, t, back, r, o = edges
     order = np.lexsort((t, o, r, back, s))
     fact = [column[order] for column in (s, back, r, o)]

@@ -1,4 +1,4 @@
-"""The best partners of a query looked at again, and compared with one another (docs/maths.md, row M51)."""
+"""A second look at the best partners of a query, which compares them with one another (docs/maths.md, row M51)."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def draw_table(generator: torch.Generator, *shape: int, std: float) -> nn.Parame
 
 
 def best_of(value: Tensor, row: Tensor, begin: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """The ``size`` largest values of each row: their places (B, size), and which of these are meant."""
+    """The ``size`` largest values of each row: their places (B, size), and a mask of the valid ones."""
     order = torch.argsort(row * 2**33 - in_order(value), stable=True)
     end = torch.cat([begin[1:], begin.new_tensor([len(value)])])
     place = begin[:, None] + torch.arange(size, device=value.device)  # (B, size)
-    there = place < end[:, None]
-    return (order[torch.where(there, place, 0)] if len(value) else place), there
+    mask = place < end[:, None]
+    return (order[torch.where(mask, place, 0)] if len(value) else place), mask
 
 
 def in_order(value: Tensor) -> Tensor:
@@ -62,11 +62,11 @@ def in_order(value: Tensor) -> Tensor:
 
 def screened(pairs: ScoredPairs, size: int) -> tuple[ScoredPairs, Tensor, Tensor]:
     """The best ``size`` pairs of each query, where they stood (Q,), and where each stands now (P,), -1: nowhere."""
-    best, meant = best_of(pairs.value.detach(), pairs.query, pairs.begin, size)  # (B, C)
-    kept = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0]).sort().values  # (Q,)
+    best, mask = best_of(pairs.value.detach(), pairs.query, pairs.begin, size)  # (B, C)
+    kept = best.flatten().index_select(0, mask.flatten().nonzero()[:, 0]).sort().values  # (Q,)
     at = torch.full_like(pairs.query, -1).index_copy(0, kept, torch.arange(len(kept), device=kept.device))
-    left = (at < 0).nonzero()[:, 0]
-    others = tuple(x.index_select(0, left) for x in (pairs.query, pairs.o, pairs.value))
+    dropped = (at < 0).nonzero()[:, 0]
+    others = tuple(x.index_select(0, dropped) for x in (pairs.query, pairs.o, pairs.value))
     query, o, value, state = (x.index_select(0, kept) for x in (pairs.query, pairs.o, pairs.value, pairs.state))
     begin = torch.searchsorted(query, torch.arange(len(pairs.begin), device=query.device))
     return ScoredPairs(query, o, value, state, begin, [(others[0], others[1], others[2])]), kept, at
@@ -102,8 +102,8 @@ class SecondLook(nn.Module):
         """The same pairs, value and state of the best of each query changed."""
         if not len(pairs.value):
             return pairs
-        best, meant = best_of(pairs.value.detach(), pairs.query, pairs.begin, self.settings.best)  # (B, C)
-        place = best.flatten().index_select(0, meant.flatten().nonzero()[:, 0])  # (Q,)
+        best, mask = best_of(pairs.value.detach(), pairs.query, pairs.begin, self.settings.best)  # (B, C)
+        place = best.flatten().index_select(0, mask.flatten().nonzero()[:, 0])  # (Q,)
         y = pairs.state.index_select(0, place)
         x = y @ self.hidden
         if self.settings.activity:
@@ -114,18 +114,18 @@ class SecondLook(nn.Module):
         y = y + dropout(gelu(self.norms[0](x)), self.settings.dropout, generator)
         change = y @ self.out
         if self.settings.compete:
-            change = change + self.compare(y, meant)
+            change = change + self.compare(y, mask)
         value, state = pairs.value.index_add(0, place, change), pairs.state.index_copy(0, place, y)
         return replace(pairs, value=value, state=state)
 
-    def compare(self, y: Tensor, meant: Tensor) -> Tensor:
-        """(Q,) from the attention of each candidate to the others of its query; ``meant`` (B, C) is where y stands."""
-        return gelu(self.attend(self.norms[1](y) @ self.project, meant)) @ self.compared
+    def compare(self, y: Tensor, mask: Tensor) -> Tensor:
+        """(Q,) from the attention of each candidate to the others of its query; ``mask`` (B, C) is where y stands."""
+        return gelu(self.attend(self.norms[1](y) @ self.project, mask)) @ self.compared
 
-    def attend(self, x: Tensor, meant: Tensor) -> Tensor:
-        at = meant.flatten().nonzero()[:, 0]
-        x = x.new_zeros(meant.numel(), x.shape[1]).index_copy(0, at, x).view(*meant.shape, 3, self.ATTENTION_HEADS, -1)
+    def attend(self, x: Tensor, mask: Tensor) -> Tensor:
+        at = mask.flatten().nonzero()[:, 0]
+        x = x.new_zeros(mask.numel(), x.shape[1]).index_copy(0, at, x).view(*mask.shape, 3, self.ATTENTION_HEADS, -1)
         q, k, v = x.permute(2, 0, 3, 1, 4).unbind()  # (B, heads, C, ..) each
-        mask = meant[:, None, None] | ~meant.any(1)[:, None, None, None]  # a query may have no candidate
-        mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2).flatten(0, 1)
+        allowed = mask[:, None, None] | ~mask.any(1)[:, None, None, None]  # a query may have no candidate
+        mixed = scaled_dot_product_attention(q, k, v, attn_mask=allowed).transpose(1, 2).flatten(2).flatten(0, 1)
         return mixed.index_select(0, at)

@@ -1,4 +1,4 @@
-"""The snapshots in which something stood, for each of many things: counts and ages at any time by binary search."""
+"""The snapshots in which each key occurs: counts and ages at any time by binary search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAR = 1e6  # usual gaps: longer than any history
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Distinct (key, snapshot), sorted: the past of a key is one run of rows, and what is known of it a part of that.
+    """Distinct (key, snapshot), sorted: the past of a key is a run of rows, and its known part begins that run.
 
     All times are in usual gaps between snapshots.
     """
@@ -51,8 +51,8 @@ class Series:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What a series says of some keys, each from the snapshots ``0 .. known - 1`` and for its time ``t``."""
+class SeriesStatistics:
+    """Statistics of some keys of a series, each from the snapshots ``0 .. known - 1`` and for its time ``t``."""
 
     count: Tensor  # (M,) int64
     recent: Tensor  # (M, W) int64, in the last snapshots, as many as asked for
@@ -71,7 +71,7 @@ def usual_gap(t: Tensor) -> float:
 
 
 def make_series(key: Tensor, j: Tensor, times: Tensor) -> Series:
-    """Sort keys (E,) that stood in the snapshots ``j`` (E,), each (key, snapshot) once."""
+    """Sort keys (E,) that occur in the snapshots ``j`` (E,), each (key, snapshot) once."""
     distinct, of = torch.unique(key, return_inverse=True)
     place = torch.unique(of * max(len(times), 1) + j)
     index, j = place // max(len(times), 1), place % max(len(times), 1)
@@ -82,12 +82,12 @@ def make_series(key: Tensor, j: Tensor, times: Tensor) -> Series:
     first = torch.searchsorted(index, torch.arange(len(distinct) + 1))
     squares = torch.cat([gap.new_zeros(1), (gap * gap).masked_fill(fresh, 0.0).cumsum(0)])
     longest = float(times[-1] - times[0]) + 1.0 if len(times) else 1.0
-    shift = 2 * longest * index  # what comes lower for each next key is the least anew
+    shift = 2 * longest * index  # shifted lower for each key, so that the minimum restarts there
     least = torch.cummin(gap.masked_fill(fresh, longest) - shift, 0).values + shift if len(gap) else gap
     return Series(distinct, first, place, j, t, squares, least.masked_fill(least >= longest, FAR), times)
 
 
-def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[int, ...]) -> Told:
+def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[int, ...]) -> SeriesStatistics:
     """Counts, ages and regularity of each key; ``known`` (M,) snapshots, ``t`` (M,) in usual gaps."""
     index = series.find(key)
     start, end = series.start(index), series.until(index, known)
@@ -101,7 +101,7 @@ def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[i
     mean = torch.where(twice, (last - first) / gaps, 0.0)
     total = series.squares[end] - series.squares[(start + 1).clamp(max=len(series.t))]
     variance = (torch.where(twice, total, 0.0) / gaps - mean * mean).clamp(min=0)
-    return Told(
+    return SeriesStatistics(
         count,
         recent,
         torch.where(seen, t - last, FAR),
@@ -116,7 +116,7 @@ def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[i
 
 @dataclass(frozen=True, eq=False)
 class Pasts:
-    """The series of a timeline that chances are made of."""
+    """The series of a timeline from which chances are computed."""
 
     pair: Series  # key s * 2R + r
     subject: Series  # key s, in either role, for the reciprocal edges are there
@@ -135,7 +135,7 @@ def pasts_of(timeline: Timeline, gap: float) -> Pasts:
 
 
 def edges_about(timeline: Timeline, pair: Tensor) -> Tensor:
-    """The rows of edges that say of pairs s * 2R + r all that :class:`Pasts` says, ascending.
+    """The rows, ascending, of the edges that determine :class:`Pasts` for the pairs s * 2R + r.
 
     They are those of (s, r) in either role, and the first of each subject at each time.
     """
@@ -164,8 +164,8 @@ def _make_pasts(timeline: Timeline, gap: float) -> Pasts:
     facts = occurrences_of(timeline)
     number = torch.zeros_like(facts.j).index_fill_(0, facts.first, 1).cumsum(0) - 1
     phase = timeline.t.long() % 7
-    given = timeline.derive(active_pairs)
-    active = (torch.bincount(pair.j, minlength=len(times)) if given is None else given).double()
+    counts = timeline.derive(active_pairs)
+    active = (torch.bincount(pair.j, minlength=len(times)) if counts is None else counts).double()
     table = torch.zeros(len(times) + 1, 7, dtype=torch.float64)
     activity, steps = table.clone(), table.clone()
     activity[torch.arange(1, len(times) + 1), phase] = active
@@ -199,6 +199,6 @@ def recent_pairs(timeline: Timeline, known: Tensor, t: Tensor, recent: float) ->
         return pairs
 
     bounds = zip(timeline.offset[first].tolist(), timeline.offset[known].tolist(), strict=True)
-    found = [w * base + distinct(begin, end) for w, (begin, end) in enumerate(bounds)]
-    key = torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)
+    keys = [w * base + distinct(begin, end) for w, (begin, end) in enumerate(bounds)]
+    key = torch.cat(keys) if keys else torch.zeros(0, dtype=torch.int64)
     return key // base, key % base

@@ -1,4 +1,4 @@
-"""Rows sorted by group, then time, to which others are added at a cost of their own number, not of all."""
+"""Rows sorted by group, then time; adding rows costs their number, not the number of all rows."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def count_before(layers: Layers, before: float, first: int = 0, end: int = LARGE
     for layer in layers:
         groups = layer.groups[slice(*np.searchsorted(layer.groups, [first, end]))]
         start, stop = layer.spans(groups, -np.inf, before)
-        there = stop > start
-        last = layer.times[layer.key[stop[there] - 1] % max(len(layer.times), 1)]
-        parts.append((groups[there], (stop - start)[there], last))
+        nonempty = stop > start
+        last = layer.times[layer.key[stop[nonempty] - 1] % max(len(layer.times), 1)]
+        parts.append((groups[nonempty], (stop - start)[nonempty], last))
     group, count, last = (np.concatenate(part) for part in zip(*parts, strict=True))
     distinct, of = np.unique(group, return_inverse=True)
     total, latest = np.zeros_like(distinct), np.full_like(distinct, last.min(initial=LARGEST))
@@ -111,20 +111,20 @@ def first_rows(*columns: Ids) -> Ids:
 
 
 def expand(start: Ids, end: Ids) -> tuple[Ids, Ids]:
-    """All numbers from each start to its end, and which one each belongs to."""
+    """All numbers from each start to its end, and the range that each belongs to."""
     size = end - start
     owner = np.repeat(np.arange(len(size)), size)
     return np.arange(len(owner)) + (start - np.cumsum(size) + size)[owner], owner
 
 
 def _number(values: Ids) -> tuple[Ids, Ids]:
-    """Distinct values in order, and which of them each is; by counting where that is faster than a sort."""
+    """Distinct values in order, and the index of each value among them; by counting where that beats a sort."""
     low = int(values.min(initial=0))
     span = int(values.max(initial=0)) - low + 1
     if span > 4 * len(values) + 1000:
         return np.unique(values, return_inverse=True)
-    there = np.zeros(span, bool)
-    there[values - low] = True
-    distinct = np.flatnonzero(there)
-    number = np.cumsum(there) - 1
+    present = np.zeros(span, bool)
+    present[values - low] = True
+    distinct = np.flatnonzero(present)
+    number = np.cumsum(present) - 1
     return distinct + low, number[values - low]

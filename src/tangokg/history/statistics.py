@@ -59,7 +59,7 @@ def statistics(counted: Counted, past: Past, t: Tensor) -> Tensor:
 def last_statistics(counted: Counted, group: Tensor, known: Tensor, t: Tensor) -> Tensor:
     """Features (P, F) of groups (P,) that have one fact each, at time ``t`` (P,); zeros where none is known.
 
-    ``known`` (P,) are the snapshots that each row knows. A GPU is not waited for.
+    ``known`` (P,) are the snapshots that each row knows. This does not wait for a GPU.
     """
     occurrences = counted.occurrences
     if not len(occurrences.pair):
@@ -72,8 +72,8 @@ def last_statistics(counted: Counted, group: Tensor, known: Tensor, t: Tensor) -
     at = (end - 1).clamp(min=0)
     begin, last = (occurrences.times.index_select(0, row) for row in (first, at))
     sums = counted.sums.index_select(0, at)
-    found = describe(sums, number, begin, torch.minimum(last, t), t, counted.scale, counted.gap)
-    return torch.where((number > 0)[:, None], found, 0.0)
+    features = describe(sums, number, begin, torch.minimum(last, t), t, counted.scale, counted.gap)
+    return torch.where((number > 0)[:, None], features, 0.0)
 
 
 def describe(sums: Tensor, count: Tensor, first: Tensor, last: Tensor, t: Tensor, scale: Tensor, gap: float) -> Tensor:

@@ -25,7 +25,7 @@ def sort_subjects(timeline: Timeline) -> tuple[Tensor, Tensor]:
 
 
 def last_events_of(partners: Partners, size: int, gap: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The last ``size`` known events of each subject, the latest first: ``(there, r, o, age in median gaps)``."""
+    """The last ``size`` known events of each subject, the latest first: ``(mask, r, o, age in median gaps)``."""
     timeline = partners.timeline
     order, key = timeline.derive(sort_subjects)
     known = partners.windows.known.index_select(0, partners.window)
@@ -34,10 +34,10 @@ def last_events_of(partners: Partners, size: int, gap: float) -> tuple[Tensor, T
     if not len(order):  # a name that the vocabulary has and no fact
         nothing = torch.zeros_like(at)
         return nothing > 0, nothing, nothing, nothing.to(timeline.t.dtype)
-    there = at >= torch.searchsorted(key, partners.s * len(timeline))[:, None]
+    mask = at >= torch.searchsorted(key, partners.s * len(timeline))[:, None]
     edge, j = order[at.clamp(min=0)], key[at.clamp(min=0)] % len(timeline)
     age = (partners.windows.t.index_select(0, partners.window)[:, None] - timeline.t[j]) / gap
-    return there, timeline.r[edge], timeline.o[edge], age
+    return mask, timeline.r[edge], timeline.o[edge], age
 
 
 class SubjectStream(nn.Module):
@@ -72,7 +72,7 @@ class SubjectStream(nn.Module):
     ) -> Tensor:
         """What is added to the subject states (B, D); ``multiply`` gives embeddings times a weight."""
         queries = partners.queries
-        there, r, o, age = last_events_of(partners, self.size, gap)
+        mask, r, o, age = last_events_of(partners, self.size, gap)
         code = time_code(age.to(h_s.dtype))  # (U, S, 8)
         keys = multiply(self.key_entity, o) + partners.look_up(self.key_relation, r) + code @ self.key_time
         values = multiply(self.value_entity, o) + partners.look_up(self.value_relation, r)  # (U, S, width)
@@ -82,7 +82,7 @@ class SubjectStream(nn.Module):
         weight = torch.einsum("bhd,bshd->bhs", ask.view(split), keys) / (ask.shape[1] / ATTENTION_HEADS) ** 0.5
         decay = partners.look_up(self.decay, queries.r).view(*split[:2], -1)  # (B, heads, 8)
         decay = torch.einsum("bhc,bsc->bhs", decay, code.index_select(0, partners.of))
-        weight = (weight + decay).masked_fill(~there.index_select(0, partners.of)[:, None], -torch.inf)
+        weight = (weight + decay).masked_fill(~mask.index_select(0, partners.of)[:, None], -torch.inf)
         weight = torch.cat([weight, torch.zeros_like(weight[..., :1])], dim=2).softmax(2)[..., :-1]
         values = values.index_select(0, partners.of).view(len(queries), self.size, ATTENTION_HEADS, -1)
         context = torch.einsum("bhs,bshd->bhd", weight, values).flatten(1)  # (B, width)

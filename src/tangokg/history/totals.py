@@ -1,4 +1,4 @@
-"""All events of each group in a few numbers, to which others are added at a cost of their own number."""
+"""All events of each group in a few numbers; adding events costs only their number."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class EventTotals:
         group = entity.cpu().numpy()
         if label is not None:
             group = _role(group, *np.divmod(label.cpu().numpy(), num_relations))
-        found = look_up(self.layers, np.unique(group), self.scale)
-        at = np.searchsorted(found.group, group).clip(max=max(len(found) - 1, 0))
-        rows = np.flatnonzero(found.group[at] == group) if len(found) else at[:0]
+        totals = look_up(self.layers, np.unique(group), self.scale)
+        at = np.searchsorted(totals.group, group).clip(max=max(len(totals) - 1, 0))
+        rows = np.flatnonzero(totals.group[at] == group) if len(totals) else at[:0]
         at = at[rows]
-        columns = (found.left, found.count, found.first, found.last)
+        columns = (totals.left, totals.count, totals.first, totals.last)
         left, count, first, last = (torch.from_numpy(column[at]).to(t.device) for column in columns)
         place = torch.from_numpy(rows).to(t.device)
         scale = scales(self.gap, t.device)
-        told = describe(left.to(dtype), count, first, last, t.index_select(0, place), scale, self.gap)
-        return torch.zeros(len(group), NUM_STATISTICS, dtype=dtype, device=t.device).index_copy(0, place, told)
+        features = describe(left.to(dtype), count, first, last, t.index_select(0, place), scale, self.gap)
+        return torch.zeros(len(group), NUM_STATISTICS, dtype=dtype, device=t.device).index_copy(0, place, features)
 
 
 def total_events(edges: tuple[Column, ...], labelled: bool, starts: bool, gap: float) -> EventTotals:
@@ -62,13 +62,13 @@ def total_events(edges: tuple[Column, ...], labelled: bool, starts: bool, gap: f
 
 
 def _role(entity: Ids, back: Ids, r: Ids) -> Ids:
-    """Entity and label as one number that new relations leave as it is."""
+    """Entity and label as one number, which does not change when relations are added."""
     return (2 * entity + back) * LABELS + r
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Of each group of events: how many, when the first and the last were, what is left of all when the last was."""
+    """For each group of events: their count, first and last time, and decayed sums at the last time."""
 
     group: Ids  # (G,) distinct, ascending
     count: Ids  # (G,)
@@ -94,14 +94,14 @@ def add_totals(layers: tuple[Totals, ...], new: Totals, scale: Floats) -> tuple[
 
 
 def look_up(layers: tuple[Totals, ...], group: Ids, scale: Floats) -> Totals:
-    """The totals of some groups, ascending, of those that have events."""
-    found = [Totals(group[:0], group[:0], np.zeros(0), np.zeros(0), np.zeros((0, len(scale))))]
+    """The totals of those groups (ascending) that have events."""
+    parts = [Totals(group[:0], group[:0], np.zeros(0), np.zeros(0), np.zeros((0, len(scale))))]
     for layer in layers:
         at = np.searchsorted(layer.group, group).clip(max=len(layer) - 1)
         rows = at[layer.group[at] == group]
         columns = (layer.group, layer.count, layer.first, layer.last, layer.left)
-        found.append(Totals(*(column[rows] for column in columns)))
-    return _sum(_concatenate(found), scale)
+        parts.append(Totals(*(column[rows] for column in columns)))
+    return _sum(_concatenate(parts), scale)
 
 
 def _concatenate(parts: tuple[Totals, ...] | list[Totals]) -> Totals:

@@ -36,7 +36,7 @@ class NoSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is made: settings with their defaults, and a function of settings, training part and generator.
+    """How to build a model: default settings, and a function of settings, training part and generator.
 
     ``train`` holds what its training takes where that is not the usual.
     """
@@ -47,13 +47,13 @@ class Recipe:
     train: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _beside(settings: HeadedSettings, train: Timeline, generator: torch.Generator) -> Headed:
-    """Heads beside the model that the settings name."""
+def _build_headed(settings: HeadedSettings, train: Timeline, generator: torch.Generator) -> Headed:
+    """Build heads on top of the model that the settings name."""
     if settings.beside not in MODELS:
         raise ConfigError(f"beside: unknown model {settings.beside!r}.{offer(nearest(settings.beside, MODELS))}")
     recipe = MODELS[settings.beside]
-    own = fill_by_rule(update(recipe.settings, settings.own, f"own ({settings.beside})"), Size.of(train))
-    return Headed(settings, recipe.build(own, train, generator), train, generator)
+    inner = fill_by_rule(update(recipe.settings, settings.own, f"own ({settings.beside})"), Size.of(train))
+    return Headed(settings, recipe.build(inner, train, generator), train, generator)
 
 
 OF_HISTORY = {
@@ -75,7 +75,7 @@ MODELS: dict[str, Recipe] = {
     "history": Recipe(
         "any model (beside=NAME) with heads of the history, such as pairs and paths: to see what each adds",
         HeadedSettings(),
-        _beside,
+        _build_headed,
         OF_HISTORY,
     ),
     "tango-tucker": Recipe("TANGO with the paper's TuckER decoder", TangoSettings(decoder="tucker"), Tango),

@@ -105,8 +105,8 @@ class TangoAuthors(Model):
         )
         self.decoder = make_decoder(settings, dim, generator)
         gaps = train.t.diff()
-        one = torch.ones((), dtype=torch.float64, device=gaps.device)
-        self.register_buffer("gap", gaps.median() if len(gaps) else one)
+        default = torch.ones((), dtype=torch.float64, device=gaps.device)
+        self.register_buffer("gap", gaps.median() if len(gaps) else default)
 
     def encode(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None = None) -> AllStates:
         """States of all entities and relations at each window's target time; with a generator dropout is drawn."""
@@ -121,7 +121,7 @@ class TangoAuthors(Model):
         return Sight(self.settings.history + 1)
 
     def _move(self, z: Tensor, timeline: Timeline, known: int, t: float, generator: torch.Generator | None) -> Tensor:
-        """The rows (N + 2R, D) integrated through the last known snapshots to ``t``."""
+        """Integrate the rows (N + 2R, D) through the last known snapshots to ``t``."""
         n, first = timeline.num_entities, max(0, known - self.settings.history)
         times = [*timeline.t[first:known].tolist(), t]
         for i, j in enumerate(range(first, known)):
@@ -143,7 +143,7 @@ class TangoAuthors(Model):
         generator: torch.Generator | None,
         masks: Tensor | None = None,
     ) -> Tensor:
-        """dz/dt of all rows; the time itself plays no part."""
+        """dz/dt of all rows, independent of the time."""
         return torch.cat(self.derivative(z[:num_entities], z[num_entities:], *graph, generator, masks))
 
     def score(self, encoded: AllStates, queries: Queries) -> Tensor:
@@ -165,8 +165,8 @@ class TangoAuthors(Model):
         query = self.decoder(subject, table, label, generator)  # (B, D), or (2B, D)
         query = torch.cat(query.chunk(2), dim=1) if self.settings.static else query  # (B, D) or (B, 2D)
         scores = [
-            own @ (torch.cat([h[w], e], dim=1) if self.settings.static else h[w]).T
-            for w, own in enumerate(query.split(queries.sizes))
+            part @ (torch.cat([h[w], e], dim=1) if self.settings.static else h[w]).T
+            for w, part in enumerate(query.split(queries.sizes))
         ]
         return torch.cat(scores) if scores else h.new_empty(0, n)
 

@@ -67,8 +67,8 @@ def _wide_corr(h: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
 def _back_corr(total: Tensor, dim: int) -> Tensor:
     """From the parts of conj(a) b to the correlation: real = re re + im im, imaginary = re im - im re."""
     a, b, c, d = total.chunk(4, dim=-1)
-    found: Tensor = torch.fft.irfft(torch.complex(a + b, c + d), n=dim)
-    return found
+    result: Tensor = torch.fft.irfft(torch.complex(a + b, c + d), n=dim)
+    return result
 
 
 COMPOSITIONS = {
@@ -141,7 +141,7 @@ class CompGCN(Static):
     their decoders ConvE and DistMult. Their program counts for :math:`|N(o)|` what o sends out as a subject, and
     drops the messages of entities that are never one; here it is how many hear of o, and all messages count. A pair
     (s, r) is asked as often as it has facts; in their program once an epoch. The graph is that of training for good:
-    it gives the same answers at all times, and a name of later has the mean state.
+    it gives the same answers at all times, and a name added later has the mean state.
 
     The last normalisation of ConvE begins with the weights :math:`D^{-1/2}`, theirs with 1. States have the size 1, so
     first scores would be as large as :math:`\sqrt D`, which a binary loss of N candidates has to lower first. With 100
@@ -155,18 +155,19 @@ class CompGCN(Static):
     weight: Tensor
 
     def __init__(self, settings: CompGCNSettings, train: Timeline, generator: torch.Generator) -> None:
-        own = settings
-        if own.decoder == "conve":
-            decoding = ConvEDecoding(0.0, own.filters, own.kernel, own.dropout_features, own.dropout_query)
-            conve = ConvE(decoding, own.dim, generator)
-            nn.init.constant_(conve.norm_query.weight, own.dim**-0.5)  # theirs begins at 1: see above
+        if settings.decoder == "conve":
+            decoding = ConvEDecoding(
+                0.0, settings.filters, settings.kernel, settings.dropout_features, settings.dropout_query
+            )
+            conve = ConvE(decoding, settings.dim, generator)
+            nn.init.constant_(conve.norm_query.weight, settings.dim**-0.5)  # theirs begins at 1: see above
             decoder: Decoder = conve
         else:
-            decoder = DistMult(Decoding(), own.dim, generator)
-        super().__init__(own.first_dim, decoder, own.loss, own.smoothing, train, generator)
-        sizes = [own.first_dim, *[own.dim] * own.layers]
-        each = [CompGCNLayer(size, own.composition, own.dropout, generator) for size in pairwise(sizes)]
-        self.layers, self.dropout = nn.ModuleList(each), own.dropout_states
+            decoder = DistMult(Decoding(), settings.dim, generator)
+        super().__init__(settings.first_dim, decoder, settings.loss, settings.smoothing, train, generator)
+        sizes = [settings.first_dim, *[settings.dim] * settings.layers]
+        each = [CompGCNLayer(size, settings.composition, settings.dropout, generator) for size in pairwise(sizes)]
+        self.layers, self.dropout = nn.ModuleList(each), settings.dropout_states
         first = torch.zeros(()) if self.bias is None else self.bias.detach()
         self.bias = nn.Parameter(first.repeat(train.num_entities))  # theirs begins at 0: see first_bias
         for name, column in union_of(train).items():
@@ -195,5 +196,5 @@ def union_of(train: Timeline) -> dict[str, Tensor]:
     facts, n = sort_occurrences(train), train.num_entities
     s, r = facts.pair // facts.num_labels, facts.pair % facts.num_labels
     back = torch.where(r >= train.num_relations, n, 0)
-    hears, told = (torch.bincount(end + back, minlength=2 * n)[end + back] for end in (s, facts.o))  # (F,)
-    return {"s": s + back, "r": r, "o": facts.o, "weight": (hears * told).double() ** -0.5}
+    degree_s, degree_o = (torch.bincount(end + back, minlength=2 * n)[end + back] for end in (s, facts.o))  # (F,)
+    return {"s": s + back, "r": r, "o": facts.o, "weight": (degree_s * degree_o).double() ** -0.5}

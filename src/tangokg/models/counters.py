@@ -1,4 +1,4 @@
-"""Models without parameters that count what happened before: the least that a learned model has to beat."""
+"""Models without parameters that count earlier facts: the baselines that a learned model must beat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Encoded:
 
 
 def shares(scores: Tensor) -> Tensor:
-    """Scores (B, N) as shares of their sum; all candidates alike where nothing was seen."""
+    """Scores (B, N) as shares of their sum; uniform if nothing was seen."""
     total = scores.sum(1, keepdim=True)  # (B, 1)
     return torch.where(total > 0, scores / total, 1 / scores.shape[1])
 
@@ -39,12 +39,12 @@ class Counter(Model):
         occurrences, windows = encoded.occurrences, encoded.windows
         base = occurrences.num_entities * occurrences.num_labels
         pair = queries.s * occurrences.num_labels + queries.r
-        asked, of = torch.unique(queries.window * base + pair, return_inverse=True)  # many queries share (w, s, r)
-        w = asked // base  # (U,)
-        past = past_of(occurrences, asked % base, windows.known.index_select(0, w))
+        distinct, of = torch.unique(queries.window * base + pair, return_inverse=True)  # many queries share (w, s, r)
+        w = distinct // base  # (U,)
+        past = past_of(occurrences, distinct % base, windows.known.index_select(0, w))
         w = w.index_select(0, past.row)  # (P,)
         value = self.value(past, w, windows, occurrences.t)
-        scores = sparse_scores(past.row, past.o, value, len(asked), occurrences.num_entities)  # (U, N)
+        scores = sparse_scores(past.row, past.o, value, len(distinct), occurrences.num_entities)  # (U, N)
         return scores.index_select(0, of)  # (B, N)
 
     def sight(self) -> Sight:

@@ -1,4 +1,4 @@
-"""CyGNet: what stood with (s, r) before is copied, anything else is generated; a mixture of both."""
+"""CyGNet: a mixture of copying earlier objects of (s, r) and generating any entity."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CyGNetSettings:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The embeddings as long as the vocabulary is now, and the windows that questions are asked at."""
+    """The embeddings, with a row for each current name, and the windows of the questions."""
 
     entities: Tensor  # (N, D)
     relations: Tensor  # (2R, D)
@@ -139,13 +139,13 @@ class CyGNet(Model):
         the logarithms of its share of p. And which of them each question is, (B,).
         """
         n, labels, alpha = encoded.timeline.num_entities, 2 * encoded.timeline.num_relations, self.settings.alpha
-        asked, of = torch.unique((queries.window * n + queries.s) * labels + queries.r, return_inverse=True)
-        w, pair = asked // (n * labels), asked % (n * labels)  # (U,)
+        distinct, of = torch.unique((queries.window * n + queries.s) * labels + queries.r, return_inverse=True)
+        w, pair = distinct // (n * labels), distinct % (n * labels)  # (U,)
         s, r = encoded.entities.index_select(0, pair // labels), encoded.relations.index_select(0, pair % labels)
         x = torch.cat([s, r, encoded.times.index_select(0, w)], dim=1)  # (U, 3D)
         past = past_of(occurrences_of(encoded.timeline), pair, encoded.windows.known.index_select(0, w))
         mask = torch.cat([x.new_full((len(self.entities),), MASK), x.new_full((n - len(self.entities),), -torch.inf)])
-        mask = mask.repeat(len(asked)).index_fill_(0, past.row * n + past.o, 0.0).view(-1, n)  # (U, N)
+        mask = mask.repeat(len(distinct)).index_fill_(0, past.row * n + past.o, 0.0).view(-1, n)  # (U, N)
         copied, generated = torch.tanh(self.copy(x, n)) + mask, self.generation(x, n)  # (U, N)
         of_copies = copied.logsumexp(1, keepdim=True) - math.log(alpha)
         of_known = generated[:, : len(self.entities)].logsumexp(1, keepdim=True) - math.log1p(-alpha)

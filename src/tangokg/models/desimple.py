@@ -42,7 +42,7 @@ class DESimplESettings:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What the features of some entities are made of; the roles are head and tail."""
+    """The parameters of the features of some entities; the roles are head and tail."""
 
     static: Tensor  # (.., 2, S)
     amplitude: Tensor  # (.., 2, K, D - S), as frequency and phase
@@ -64,7 +64,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Diachronic:
-    """All entities and labels, and what the calendar says at the target times."""
+    """All entities and labels, and the calendar features of the target times."""
 
     rows: Rows
     relations: Tensor  # (2R, D)
@@ -108,9 +108,9 @@ class DESimplE(Model):
         span = x.amax(0) - first if len(x) else first
         self.register_buffer("first", first)
         self.register_buffer("scale", SPAN / span.clamp(min=SPAN))
-        n, still = train.num_entities, round(settings.static_share * settings.dim)
-        waves = n, 2, x.shape[1], settings.dim - still
-        self.static = nn.Parameter(torch.empty(n, 2, still))
+        n, num_static = train.num_entities, round(settings.static_share * settings.dim)
+        waves = n, 2, x.shape[1], settings.dim - num_static
+        self.static = nn.Parameter(torch.empty(n, 2, num_static))
         self.amplitude = nn.Parameter(torch.empty(waves))
         self.frequency = nn.Parameter(torch.empty(waves))
         self.phase = nn.Parameter(torch.empty(waves))
@@ -178,8 +178,8 @@ class DESimplE(Model):
     def _scores_of_all(self, encoded: Diachronic, query: Tensor, queries: Queries) -> Tensor:
         """Scores (B, N), by one table of all features for each window."""
         scores = [
-            own @ encoded.rows.features(encoded.x[w]).flatten(1).T
-            for w, own in enumerate(query.split(queries.sizes))
-            if len(own)
+            part @ encoded.rows.features(encoded.x[w]).flatten(1).T
+            for w, part in enumerate(query.split(queries.sizes))
+            if len(part)
         ]
         return torch.cat(scores) if scores else query.new_empty(0, len(encoded.rows.static))

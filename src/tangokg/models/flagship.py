@@ -88,8 +88,8 @@ class Flagship(Tango):
     def held(self, train: Timeline) -> Held:
         """As :meth:`_costs` has it for the partners that subjects meet in the end, the mean over all questions."""
         held, size, width = super().held(train), self.entities.element_size(), self.settings.width
-        met = torch.unique(train.s * train.num_entities + train.o) // train.num_entities
-        partners = torch.bincount(met, minlength=train.num_entities).index_select(0, train.s)
+        subjects = torch.unique(train.s * train.num_entities + train.o) // train.num_entities
+        partners = torch.bincount(subjects, minlength=train.num_entities).index_select(0, train.s)
         mean = float(partners.double().mean()) if len(partners) else 0.0
         rows = PAIR_ROWS * mean + BEST_ROWS * width
         stream = STREAM_ROWS * (width // 2) * width if self.subject is not None else 0
@@ -110,14 +110,14 @@ class Flagship(Tango):
     def answer(
         self, query: Tensor, states: States, partners: Partners, generator: torch.Generator | None
     ) -> tuple[Tensor, list[Scored]]:
-        """Scores (B, N) of the states, and what each head says of some candidates."""
+        """Scores (B, N) of the states, and the scores of some candidates from each head."""
         heads: list[Scored] = self.heads(Asked(partners, states.project, float(self.gap), generator))
         return states.scores(query, partners.queries), heads
 
     def branches(
         self, encoded: Encoded, queries: Queries, generator: torch.Generator | None
     ) -> tuple[Tensor, list[Scored]]:
-        """Scores (B, N) of the states, and what each head says of some candidates."""
+        """Scores (B, N) of the states, and the scores of some candidates from each head."""
         partners = self.partners(encoded, queries)
         return self.answer(*self.ask(encoded, partners, generator), partners, generator)
 
@@ -139,12 +139,13 @@ class Flagship(Tango):
             return self._loss(query, states, partners, row, queries.answer, true, generator)
 
         def loss_of(part: slice, query: Tensor, base: Tensor, touched: Tensor) -> Tensor:
-            here = ((row >= part.start) & (row < part.stop)).nonzero()[:, 0]  # the answers to these questions
-            own = replace(states, base=base, touched=touched)
-            asked = distinct.select(part)
-            near, true = self.partners(encoded, asked), true_answers(timeline, windows, asked)
-            loss = self._loss(query[part], own, near, row[here] - part.start, queries.answer[here], true, generator)
-            return loss * (len(here) / len(queries))
+            chosen = ((row >= part.start) & (row < part.stop)).nonzero()[:, 0]  # the answers to these questions
+            part_states = replace(states, base=base, touched=touched)
+            part_queries = distinct.select(part)
+            part_partners, true = self.partners(encoded, part_queries), true_answers(timeline, windows, part_queries)
+            rows, answers = row[chosen] - part.start, queries.answer[chosen]
+            loss = self._loss(query[part], part_states, part_partners, rows, answers, true, generator)
+            return loss * (len(chosen) / len(queries))
 
         return sum_of_parts(loss_of, parts, (query, states.base, states.touched), self.heads.parameters())
 
@@ -163,13 +164,13 @@ class Flagship(Tango):
         mixed = mix(scores, heads, self.shard)
         loss = filtered_cross_entropy(mixed, row, answer, true, self.settings.smoothing, self.shard)
         if self.settings.auxiliary and heads:
-            own = filtered_cross_entropy(scores, row, answer, true, shard=self.shard)
-            loss = loss + self.settings.auxiliary * own
+            auxiliary = filtered_cross_entropy(scores, row, answer, true, shard=self.shard)
+            loss = loss + self.settings.auxiliary * auxiliary
         return loss
 
     def _costs(self, partners: Partners) -> Tensor:
-        """(B,) bytes that each question holds for its gradient: scores of all entities, and rows of its partners."""
-        met, width = partners.start.diff().index_select(0, partners.of), self.settings.width
-        rows = PAIR_ROWS * met + BEST_ROWS * width  # (B,)
+        """(B,) bytes kept for the gradient of each question: scores of all entities, and rows of its partners."""
+        num_partners, width = partners.start.diff().index_select(0, partners.of), self.settings.width
+        rows = PAIR_ROWS * num_partners + BEST_ROWS * width  # (B,)
         columns = self.shard.most or len(self.entities)
         return self.entities.element_size() * (MATRICES * columns + width * rows)

@@ -1,4 +1,4 @@
-"""Any model beside the heads of the history: their intensities are added to its shares (docs/maths.md, row M55)."""
+"""Any model with heads of the history: their intensities are added to its shares (docs/maths.md, row M55)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tangokg.snapshots.windows import Queries, Windows
 
 @dataclass(frozen=True)
 class HeadedSettings(HistorySettings):
-    """Settings of the heads, and the model that they stand beside."""
+    """Settings of the heads, and of the model that they extend."""
 
     ruled: ClassVar[tuple[str, ...]] = ("width", "hops", "runs")  # 0 or none: by rule
 
@@ -38,7 +38,7 @@ class HeadedSettings(HistorySettings):
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    own: Any  # what the other model knows
+    own: Any  # the encoding of the other model
     timeline: Timeline
     windows: Windows
 
@@ -108,5 +108,5 @@ class Headed(Model):
 
 
 def no_states(weight: Tensor, window: Tensor, entity: Tensor) -> Tensor:
-    """What heads are told of the states of a model that has none."""
+    """The state projection that heads get from a model without states."""
     return weight.new_zeros(len(entity), weight.shape[1])

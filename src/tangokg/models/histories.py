@@ -1,4 +1,4 @@
-"""Which graphs move the states of a window: its own, or as an ablation those of another; and which transitions."""
+"""The graphs and transitions that move the states of a window: its own or, as an ablation, those of another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIX = -0x61C8864680B583EB, -0x40A7B892E31B1A47  # odd 64-bit numbers that spread
 
 
 def windows_elsewhere(timeline: Timeline, windows: Windows, history: int, draw: Tensor) -> Windows:
-    """For each window one that ends earlier, with a last interval as long as its own (docs/maths.md, row M28).
+    """For each window another that ends earlier, with a last interval of the same length (docs/maths.md, row M28).
 
     Which one depends on the number of known snapshots and on ``draw`` (() int64) alone, so that a window has the same
     graphs in every batch. Both histories have no snapshot in common where there are ``history`` more to go back;
@@ -28,8 +28,8 @@ def windows_elsewhere(timeline: Timeline, windows: Windows, history: int, draw: 
     other = torch.where(room > 0, 1 + (mixed ^ (mixed >> 32)) % room.clamp(min=1), known)
     if not len(timeline):
         return windows
-    own_end, end = (timeline.t.index_select(0, (k - 1).clamp(min=0)) for k in (known, other))
-    return Windows(other, end + (windows.t - own_end))
+    known_end, end = (timeline.t.index_select(0, (k - 1).clamp(min=0)) for k in (known, other))
+    return Windows(other, end + (windows.t - known_end))
 
 
 def block_with_next_changes(timeline: Timeline, windows: Windows, history: int, extra: Tensor | None = None) -> Block:
@@ -37,7 +37,7 @@ def block_with_next_changes(timeline: Timeline, windows: Windows, history: int, 
 
     .. math:: t_j \to t_{j+1} : T(t_{j+1}), \qquad t_{q-1} \to t_q : T(t_{q-1})
 
-    What comes after the last known snapshot is what is asked for: there the last T comes again.
+    The transition after the last known snapshot is unknown: there the last T is repeated.
     """
     history = min(history, len(timeline))
     if history < 2:
@@ -51,6 +51,6 @@ def block_with_next_changes(timeline: Timeline, windows: Windows, history: int, 
 
 
 def _changes_ahead(timeline: Timeline) -> Timeline:
-    """The same snapshots, each with the transitions to the next one instead of those from the one before."""
+    """The same snapshots, each with the transitions to the next snapshot instead of those from the previous one."""
     offset = torch.cat([timeline.change_offset[1:], timeline.change_offset[-1:]])
     return replace(timeline, change_offset=offset)

@@ -1,4 +1,4 @@
-"""A first state for entities that training never saw, made from what is known of them at the time of asking."""
+"""First states for entities that training never saw, computed from the facts known at the time of the question."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tangokg.snapshots.ranges import expand
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
-TOLD_APART = 1e-9
+TIE_BREAK = 1e-9
 
 
 class Oracle(Model):
@@ -86,7 +86,7 @@ class Oracle(Model):
         key = self._key(j, r, s)
         rows, owner = expand(torch.searchsorted(self.key, key), torch.searchsorted(self.key, key, right=True))
         scores[owner, self.stated_o[rows]] = self.stated_p[rows]
-        return scores * torch.linspace(1, 1 - TOLD_APART, self.num_entities, dtype=scores.dtype, device=scores.device)
+        return scores * torch.linspace(1, 1 - TIE_BREAK, self.num_entities, dtype=scores.dtype, device=scores.device)
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Scores divided by their sum (B, N): the share of each candidate in the facts of this form to expect."""

@@ -1,4 +1,4 @@
-"""What a model is to the training loop, the evaluator and the forecaster. A baseline is a class with these methods."""
+"""The interface of models to the training loop, the evaluator and the forecaster: a baseline has these methods."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def relative_distance(start: Tensor, end: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What of a history bears on a question beside all edges of its subject: a forecast looks at this part alone."""
+    """The part of a history that a question needs besides all edges of its subject; a forecast uses only this part."""
 
-    snapshots: int = 0  # the last so many, whole; 0: encoding needs none
-    ways: tuple[int, ...] = ()  # the last edges of those whom the subject met, so many of each, and so on from them
-    totals: bool = False  # how many events every entity had, which is known for the end of the history alone
+    snapshots: int = 0  # the last snapshots that encoding needs in full; 0: none
+    ways: tuple[int, ...] = ()  # last edges of each partner of the subject, then of their partners, and so on
+    totals: bool = False  # the number of events of every entity, known only at the end of the history
 
 
 @dataclass(frozen=True)
 class Held:
-    """Bytes that training holds beside the weights, about."""
+    """Roughly how many bytes training holds besides the weights."""
 
     scores: int  # for a question of the part that is computed: its scores, and what leads to them
     question: int = 0  # for every question of a step, whatever the parts
@@ -77,7 +77,7 @@ class Model(nn.Module, ABC):
         return Held(2 * size * (self.shard.most or train.num_entities))
 
     def sight(self) -> Sight | None:
-        """What a question can see; None: the whole history, which then is sorted anew after each new fact."""
+        """What a question can see; None: the whole history, which is then sorted again after each new fact."""
         return None if self.looks_back else Sight()
 
     def look_at(self, encoded: Any, timeline: Timeline) -> Any:

@@ -1,4 +1,4 @@
-"""The recurrency baseline whole: what happened comes again, the same fact or at least the same object."""
+"""The full recurrency baseline: what happened comes again, the same fact or at least the same object."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class RecurrencySettings:
 
     @property
     def usual_alpha(self) -> float:
-        """Of a label about which validation says nothing."""
+        """The alpha of a label without validation facts."""
         alone = PARTS[self.part]
         return self.alpha if alone is None else alone
 
 
 @dataclass(frozen=True, eq=False)
 class Recurred:
-    """What the baseline knows at its windows."""
+    """The facts that the baseline knows at its windows."""
 
     strict: Occurrences  # of (s, r, o)
     sums: Tensor  # (E,) see :func:`decayed_counts`
@@ -106,12 +106,12 @@ class Recurrency(Model):
         chosen: Tensor, default: float, values: tuple[float, ...], label: Tensor, judge: Callable[[], Tensor]
     ) -> None:
         """Set each row of ``chosen`` to the value that ranks the queries of its label best."""
-        picked, most = torch.full_like(chosen, default), torch.zeros_like(chosen)  # (2R,)
+        picked, best = torch.full_like(chosen, default), torch.zeros_like(chosen)  # (2R,)
         for value in values:
             chosen.fill_(value)
             total = torch.zeros_like(chosen).index_add(0, label, judge().to(chosen))
-            better = total > (1 + NOISE) * most
-            picked, most = torch.where(better, chosen, picked), torch.where(better, total, most)
+            better = total > (1 + NOISE) * best
+            picked, best = torch.where(better, chosen, picked), torch.where(better, total, best)
         chosen.copy_(picked)
 
     def encode(self, timeline: Timeline, windows: Windows) -> Recurred:
@@ -131,8 +131,8 @@ class Recurrency(Model):
     def score_sparsely(self, encoded: Recurred, queries: Queries) -> SparseScores:
         strict, windows = encoded.strict, encoded.windows
         pair = queries.s * strict.num_labels + queries.r
-        asked, of = torch.unique(queries.window * strict.num_labels + queries.r, return_inverse=True)  # (G,), (B,)
-        r, known = asked % strict.num_labels, windows.known.index_select(0, asked // strict.num_labels)
+        distinct, of = torch.unique(queries.window * strict.num_labels + queries.r, return_inverse=True)  # (G,), (B,)
+        r, known = distinct % strict.num_labels, windows.known.index_select(0, distinct // strict.num_labels)
         alpha = encoded.alpha.index_select(0, r)  # (G,)
         objects, past = encoded.relaxed(r, known), past_of(strict, pair, known.index_select(0, of))
         last = torch.zeros_like(r).scatter_reduce(0, objects.row, objects.last, "amax")  # (G,)
@@ -143,10 +143,10 @@ class Recurrency(Model):
         factor = alpha / (weight * (age >= 0)).sum(1)  # (G,)
         group = of.index_select(0, past.row)  # (P,)
         psi = encoded.sums.index_select(0, past.at) * weight[group, past.last]  # from a table: equal pasts tie exactly
-        own = psi * factor.index_select(0, group)
+        single = psi * factor.index_select(0, group)
         total = torch.zeros_like(alpha).index_add_(0, objects.row, objects.count.to(alpha))  # (G,) facts of the label
         shared = objects.count * ((1 - alpha) / total).index_select(0, objects.row)
-        return SparseScores(strict.num_entities, of, objects.row, objects.o, shared, past.row, past.o, own)
+        return SparseScores(strict.num_entities, of, objects.row, objects.o, shared, past.row, past.o, single)
 
     def probabilities(self, scores: Tensor) -> Tensor:
         return shares(scores)

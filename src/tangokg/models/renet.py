@@ -59,9 +59,9 @@ class SubjectPast:
     length: Tensor  # (B,) how many of the k there are
 
     def steps(self, *more: Tensor) -> Tensor:
-        """All of it beside what else stays the same (B, D), at each step: (B, k, C)."""
-        still = [x[:, None].expand_as(self.g) for x in (self.e_s, *more)]
-        return torch.cat([still[0], self.g, *still[1:], self.whole], dim=2)
+        """The input of the network at each step, with the parts that stay the same (B, D): (B, k, C)."""
+        constant = [x[:, None].expand_as(self.g) for x in (self.e_s, *more)]
+        return torch.cat([constant[0], self.g, *constant[1:], self.whole], dim=2)
 
 
 class ReNet(Model):
@@ -121,14 +121,14 @@ class ReNet(Model):
         """Neighbourhoods and global states of all snapshots; with a generator dropout masks are drawn."""
         entities = grow_rows(self.entities, timeline.num_entities)  # (N, D)
         appearances = appearances_of(timeline)
-        found = self.aggregator(entities, timeline.num_relations, appearances, generator)
+        neighbourhoods = self.aggregator(entities, timeline.num_relations, appearances, generator)
         with torch.no_grad():  # without dropout: the largest of many entries would grow with their noise
-            given = entities, timeline.num_relations, appearances
-            plain = self.aggregator(*given, first=found.first) if generator else found
+            inputs = entities, timeline.num_relations, appearances
+            plain = self.aggregator(*inputs, first=neighbourhoods.first) if generator else neighbourhoods
             pooled = torch.segment_reduce(plain.all(), "max", offsets=appearances.offset, unsafe=True)  # (T, D)
             whole = self._whole(pooled, torch.arange(1, len(pooled) + 1, device=pooled.device))  # (T, D)
         relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
-        return Encoded(entities, relations, appearances, found, pooled, whole, windows)
+        return Encoded(entities, relations, appearances, neighbourhoods, pooled, whole, windows)
 
     def _whole(self, pooled: Tensor, known: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """H (W, D) after each number of ``known`` snapshots (W,), of which the last k are read."""
@@ -141,9 +141,9 @@ class ReNet(Model):
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         n, labels = len(encoded.entities), len(encoded.relations)
         key = (queries.window * n + queries.s) * labels + queries.r
-        asked, of = torch.unique(key, return_inverse=True)  # many queries share (w, s, r)
-        s, r = asked // labels % n, asked % labels
-        past = self._past(encoded, asked // (n * labels), s, None)
+        distinct, of = torch.unique(key, return_inverse=True)  # many queries share (w, s, r)
+        s, r = distinct // labels % n, distinct % labels
+        past = self._past(encoded, distinct // (n * labels), s, None)
         return self._scores(encoded, past, r, None).index_select(0, of)  # (B, N)
 
     def forward(self, timeline: Timeline, windows: Windows, queries: Queries, generator: torch.Generator) -> Tensor:

@@ -22,7 +22,7 @@ CHUNK = 2**14  # edges added up at once where there is no kernel: their products
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhoods:
-    """The last layer before its two parts are added: most rows are asked for by nobody."""
+    """The last layer before its two parts are added, because most rows are never read."""
 
     h: Tensor  # (M, D) states before the layer
     at: Tensor  # (A,) which of them is that of each row
@@ -31,13 +31,13 @@ class Neighbourhoods:
     first: Tensor  # (A, D) the mean of the first layer, which no dropout touches
 
     def all(self, rate: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
-        """Every row (A, D)."""
+        """All rows (A, D)."""
         return self.mean + dropout((self.h @ self.loop).index_select(0, self.at), rate, generator)
 
     def read(self, row: Tensor, rate: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
-        """These rows (n, D)."""
-        own = self.h.index_select(0, self.at.index_select(0, row)) @ self.loop
-        return self.mean.index_select(0, row) + dropout(own, rate, generator)
+        """The given rows (n, D)."""
+        loop = self.h.index_select(0, self.at.index_select(0, row)) @ self.loop
+        return self.mean.index_select(0, row) + dropout(loop, rate, generator)
 
 
 class Aggregator(nn.Module):
@@ -77,12 +77,12 @@ class Aggregator(nn.Module):
         layers = table.view(len(table), len(self.loops), -1, self.block, self.block).unbind(1)
         if first is None:
             first = block_means(entities, layers[0], appearances.from_entities, len(appearances))  # (A, D)
-        found = Neighbourhoods(entities, appearances.entity, first, self.loops[0], first)
+        result = Neighbourhoods(entities, appearances.entity, first, self.loops[0], first)
         for blocks, loop in zip(layers[1:], self.loops[1:], strict=True):
-            h = found.all(self.dropout, generator).relu()  # (A, D)
+            h = result.all(self.dropout, generator).relu()  # (A, D)
             mean = block_means(h, blocks, appearances.from_rows, len(appearances))
-            found = Neighbourhoods(h, torch.arange(len(h), device=h.device), mean, loop, first)
-        return found
+            result = Neighbourhoods(h, torch.arange(len(h), device=h.device), mean, loop, first)
+        return result
 
 
 def block_means(h: Tensor, blocks: Tensor, edges: Edges, rows: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Who took part in which snapshot: the rows that RE-Net computes, and the last ones of each entity."""
+"""The entities of each snapshot: the rows that RE-Net computes, and the last rows of each entity."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Appearances:
     def last(self, entity: Tensor, known: Tensor, history: int) -> tuple[Tensor, Tensor]:
         """Rows (B, k) of each entity's last snapshots before ``known``, the oldest first, and how many (B,) there are.
 
-        After as many come rows that mean nothing.
+        The remaining rows are padding.
         """
         first = entity * (self.num_snapshots + 1)
         start, end = torch.searchsorted(self.key, first), torch.searchsorted(self.key, first + known)
@@ -88,7 +88,7 @@ def make_gru(inputs: int, dim: int, generator: torch.Generator) -> nn.GRU:
 def run_gru(gru: nn.GRU, x: Tensor, length: Tensor) -> Tensor:
     """The state (B, D) after the first ``length`` (B,) steps of x (B, k, C); 0 after none.
 
-    What follows them is run through too, and its states are left out: a GPU need not be asked for the lengths.
+    The padding after them is processed too and its states are dropped, so that no length has to be read from a GPU.
     """
     states = gru(x)[0]  # (B, k, D)
     at = (length - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])

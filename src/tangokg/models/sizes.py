@@ -1,4 +1,4 @@
-"""How large a problem is, from which settings that are left to a rule take their values."""
+"""The size of a problem, from which the rules for settings take their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LAST_STEPS = 20  # in which it is counted how many facts last
 
 @dataclass(frozen=True)
 class Size:
-    """What a rule may look at: counts of the training part, and the kind of device."""
+    """The input of a rule: counts of the training part, and the kind of device."""
 
     facts: int
     snapshots: int
@@ -26,7 +26,7 @@ class Size:
 
     @classmethod
     def of(cls, train: Timeline, device: str = "cpu") -> Size:
-        """Of a training part in snapshots, which have each fact in both directions."""
+        """The size of a training part in snapshots, which hold each fact in both directions."""
         first = int(train.offset[max(0, len(train) - LAST_STEPS - 1)])
         step = np.repeat(np.arange(len(train)), train.num_edges)[first:]
         s, r, o = (x[first:].cpu().numpy() for x in (train.s, train.r, train.o))
@@ -36,7 +36,7 @@ class Size:
 
     @classmethod
     def of_facts(cls, train: Quadruples, device: str) -> Size:
-        """Of a training part as it was read."""
+        """The size of a training part as it was read."""
         times, step = np.unique(train.t, return_inverse=True)
         late = step >= len(times) - LAST_STEPS - 1
         lasting = share_lasting(train.s[late], train.r[late], train.o[late], step[late])
@@ -54,26 +54,26 @@ def share_lasting(s: np.ndarray, r: np.ndarray, o: np.ndarray, step: np.ndarray)
 
 
 def fill_by_rule(settings: Any, size: Size) -> Any:
-    """Settings with a value for each of those that they name in ``ruled`` and that are 0 or none: left to a rule.
+    """Fill in the settings that are left to a rule: those named in ``ruled`` whose value is 0 or none.
 
     A class with such settings has a class variable ``ruled``, their names, and a method ``by_rule(size)`` that gives
     a value for each of them.
     """
     ruled: tuple[str, ...] = getattr(settings, "ruled", ())
-    left = [name for name in ruled if is_left(getattr(settings, name))]
-    if not left:
+    names = [name for name in ruled if is_left(getattr(settings, name))]
+    if not names:
         return settings
     values = settings.by_rule(size)
-    return replace(settings, **{name: values[name] for name in left})
+    return replace(settings, **{name: values[name] for name in names})
 
 
 def is_left(value: Any) -> bool:
-    """Whether a value leaves the choice to a rule or the data: 0, no text, or none where the setting is a switch."""
+    """Whether a value leaves the choice to a rule or the data: 0, an empty text, or none for a switch."""
     return not value and value is not False
 
 
 def history_by_rule(size: Size) -> dict[str, int]:
-    """A CPU has time for a narrow scorer alone.
+    """The history settings by rule: a CPU has time for a narrow scorer only.
 
     Where facts last, new ones are three steps away, not two, and it matters since when a fact has lasted.
     """

@@ -1,4 +1,4 @@
-"""Scores for a few candidates of each query, as (row, object, value): counters are made of these."""
+"""Scores for a few candidates of each query, as (row, object, value), as counters give them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def sparse_scores(row: Tensor, o: Tensor, value: Tensor, num_rows: int, num_enti
 
 @dataclass(frozen=True, eq=False)
 class SparseScores:
-    """Scores (B, N) by what is not zero: values that the queries of a group share, plus values of single queries.
+    """Sparse scores (B, N): values shared by the queries of a group, plus values of single queries.
 
     Pairs (group, object) are distinct and ascending, pairs (row, object) likewise.
     """
@@ -49,7 +49,7 @@ class SparseScores:
 
 
 def _value_at(row: Tensor, o: Tensor, rows: Tensor, objects: Tensor, values: Tensor, width: int) -> Tensor:
-    """The value that stands at each pair (row, o) in a list of pairs in ascending order, 0 where there is none."""
+    """The value at each pair (row, o) from a list of pairs in ascending order; 0 if the pair is not listed."""
     if not len(values):
         return values.new_zeros(len(row))
     key, wanted = rows * width + objects, row * width + o

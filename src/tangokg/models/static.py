@@ -1,4 +1,4 @@
-"""Models that know nothing of time: a question is answered from the training facts alone (rows M33, M34)."""
+"""Models without time: they answer from the training facts alone (rows M33, M34)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TuckERSettings:
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """The distinct objects of each (s, r) of a timeline, at whatever time: one run of rows for a pair."""
+    """The distinct objects of each (s, r) of a timeline, at any time: one run of rows for each pair."""
 
     pair: Tensor  # (P,) s * 2R + r, ascending
     offset: Tensor  # (P + 1,)
@@ -73,9 +73,9 @@ class Objects:
     num_labels: int  # 2R
 
     def of(self, queries: Queries) -> tuple[Tensor, Tensor]:
-        """Objects (B, longest) that stood with the (s, r) of each query, and which of them are meant.
+        """Objects (B, longest) of the (s, r) of each query in training, and a mask of the valid ones.
 
-        All rows are as long as the longest, so that a GPU need not be asked for a size.
+        All rows are as long as the longest, so that no size has to be read from a GPU.
         """
         at = torch.searchsorted(self.pair, queries.s * self.num_labels + queries.r)  # (B,)
         start, stop = (self.offset.index_select(0, at + i)[:, None] for i in (0, 1))
@@ -92,9 +92,9 @@ def group_objects(timeline: Timeline) -> Objects:
 
 
 def true_scores(scores: Tensor, queries: Queries, objects: Objects) -> Tensor:
-    """The scores (B,) of all that stood with (s, r) in training, summed. No (B, N) tensor of targets is made."""
-    o, meant = objects.of(queries)  # (B, longest)
-    return scores.gather(1, o).masked_fill(~meant, 0.0).sum(1)
+    """The summed scores (B,) of all objects of (s, r) in training. No (B, N) tensor of targets is created."""
+    o, mask = objects.of(queries)  # (B, longest)
+    return scores.gather(1, o).masked_fill(~mask, 0.0).sum(1)
 
 
 def binary_loss(scores: Tensor, true: Tensor, smoothing: float) -> Tensor:
@@ -132,20 +132,20 @@ def first_bias(train: Timeline, loss: str, smoothing: float) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What all queries are answered from."""
+    """The tables from which all queries are answered."""
 
     h: Tensor  # (N, D)
     h_rel: Tensor  # (2R, D)
     bias: Tensor | None = None  # added to the scores: (N,), or () for all candidates alike
 
     def grown(self, num_entities: int, num_relations: int) -> Tables:
-        """For a vocabulary of later: a new name has the mean of those known."""
+        """The table for a larger vocabulary: a new name has the mean of the known rows."""
         bias = self.bias if self.bias is None or not self.bias.dim() else grow_rows(self.bias, num_entities)
         return Tables(grow_rows(self.h, num_entities), grow_by_mean(self.h_rel, num_relations), bias)
 
 
 class Static(Model):
-    """Embeddings and a decoder; neither the windows nor their times play a part.
+    """Embeddings and a decoder, independent of the windows and their times.
 
     So at a time never seen in training the answer is the same as at any other. With the binary loss one number is
     added to all scores, which changes no rank; see :func:`first_bias`.
@@ -166,7 +166,7 @@ class Static(Model):
         self.bias = nn.Parameter(first_bias(train, loss, smoothing)) if loss != "ce" else None
 
     def tables(self, generator: torch.Generator | None) -> Tables:
-        """What the decoder is given; with a generator dropout masks are drawn."""
+        """The input of the decoder; with a generator, dropout masks are drawn."""
         return Tables(self.entities, self.relations, self.bias)
 
     def encode(self, timeline: Timeline, windows: Windows) -> Tables:
@@ -227,7 +227,6 @@ class StaticTuckER(Static):
     """
 
     def __init__(self, settings: TuckERSettings, train: Timeline, generator: torch.Generator) -> None:
-        own = settings
-        decoding = TuckERDecoding(0.0, own.dropout_subject, own.dropout_matrix, own.dropout_query)
+        decoding = TuckERDecoding(0.0, settings.dropout_subject, settings.dropout_matrix, settings.dropout_query)
         decoder = TuckER(decoding, settings.dim, generator)
         super().__init__(settings.dim, decoder, settings.loss, settings.smoothing, train, generator)

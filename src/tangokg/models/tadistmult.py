@@ -69,15 +69,15 @@ class Calendar:
         text = self.clock.format(step)[: LENGTHS.get(self.clock.unit, 10)]
         if self.clock.unit == "quarter":  # 2014-Q4 as its first month
             text = f"{text[:5]}{3 * int(text[6]) - 2:02}"
-        found = {i: first + int(text[i]) for first, places in DIGITS.items() for i in places if i < len(text)}
+        tokens = {i: first + int(text[i]) for first, places in DIGITS.items() for i in places if i < len(text)}
         if len(text) > 5:
-            found[5] = MONTHS + int(text[5:7]) - 1
-        return [found[i] for i in sorted(found)]
+            tokens[5] = MONTHS + int(text[5:7]) - 1
+        return [tokens[i] for i in sorted(tokens)]
 
 
 @dataclass(frozen=True, eq=False)
 class Dated:
-    """What a question is made of: the tokens of a time belong to a window."""
+    """The parts of a question; the tokens of a time belong to a window."""
 
     entities: Tensor  # (N, D)
     relations: Tensor  # (2R, D), what the LSTM reads first
@@ -127,7 +127,7 @@ class TADistMult(Model):
         self.register_buffer("read", self._tokens(train.t), persistent=False)
 
     def _tokens(self, t: Tensor) -> Tensor:
-        """(W, L) tokens of the times ``t`` (W,); a GPU is asked for them."""
+        """(W, L) tokens of the times ``t`` (W,); waits for a GPU to give the times."""
         read = [self.calendar.tokens(moment) for moment in t.tolist()]
         return torch.tensor(read, dtype=torch.int64, device=t.device).view(len(t), len(self.calendar.tokens(0.0)))
 
@@ -150,32 +150,32 @@ class TADistMult(Model):
         encoded = self._dated(timeline, self.read.index_select(0, row))
         subject, relation = encoded.entities.index_select(0, queries.s), self._relations(encoded, queries)
         answer = encoded.entities.index_select(0, queries.answer)
-        own = self.settings
-        query = dropout(subject, own.dropout, generator) * dropout(relation, own.dropout, generator)  # (B, D)
+        settings = self.settings
+        query = dropout(subject, settings.dropout, generator) * dropout(relation, settings.dropout, generator)  # (B, D)
         squares = torch.cat([subject, answer]).square().mean() + relation.square().mean()
-        if not own.negatives:
-            return cross_entropy(query @ encoded.entities.T, queries.answer) + own.penalty * squares
-        size = (len(queries), own.negatives)
+        if not settings.negatives:
+            return cross_entropy(query @ encoded.entities.T, queries.answer) + settings.penalty * squares
+        size = (len(queries), settings.negatives)
         wrong = torch.randint(timeline.num_entities, size, generator=generator, device=queries.s.device)  # (B, K)
         rivals = encoded.entities.index_select(0, wrong.flatten()).view(*size, -1)  # (B, K, D)
         true = (query * answer).sum(1, keepdim=True)  # (B, 1)
         scores = torch.cat([true, (rivals @ query[:, :, None])[:, :, 0]], dim=1)  # (B, 1 + K)
-        return cross_entropy(scores, torch.zeros_like(queries.answer)) + own.penalty * squares
+        return cross_entropy(scores, torch.zeros_like(queries.answer)) + settings.penalty * squares
 
     def _relations(self, encoded: Dated, queries: Queries) -> Tensor:
         """The LSTM's last state (B, D) for each question; it reads each distinct (r, time) once."""
         labels = len(encoded.relations)
-        asked = queries.window * labels + queries.r  # (B,)
-        if asked.is_cuda and self.training and len(asked) <= FEW:
-            return self._read(encoded, asked)
-        distinct, of = torch.unique(asked, return_inverse=True)  # (U,), (B,)
+        keys = queries.window * labels + queries.r  # (B,)
+        if keys.is_cuda and self.training and len(keys) <= FEW:
+            return self._read(encoded, keys)
+        distinct, of = torch.unique(keys, return_inverse=True)  # (U,), (B,)
         return self._read(encoded, distinct).index_select(0, of)
 
-    def _read(self, encoded: Dated, asked: Tensor) -> Tensor:
-        """The LSTM's last state (U, D) after the label and the tokens of each ``asked`` (U,) = window * 2R + r."""
+    def _read(self, encoded: Dated, keys: Tensor) -> Tensor:
+        """The LSTM's last state (U, D) after the label and the tokens of each ``keys`` (U,) = window * 2R + r."""
         labels = len(encoded.relations)
-        first = encoded.relations.index_select(0, asked % labels)[:, None]  # (U, 1, D)
-        tokens = encoded.tokens.index_select(0, asked // labels)  # (U, L)
+        first = encoded.relations.index_select(0, keys % labels)[:, None]  # (U, 1, D)
+        tokens = encoded.tokens.index_select(0, keys // labels)  # (U, L)
         words = torch.cat([first, embedding(tokens, self.tokens)], dim=1)  # (U, 1 + L, D)
         _, (state, _) = self.lstm(words)
         last: Tensor = state[0]

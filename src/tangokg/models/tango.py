@@ -82,13 +82,13 @@ class TangoSettings:
         return {"dim": min(most, 32 if size.facts < FEW_FACTS else 64 if size.facts < MANY_FACTS else 200)}
 
     def method(self) -> Method:
-        """How intervals are integrated."""
+        """The solver and gradient for intervals."""
         return Method(self.solver, self.gradient, self.steps, self.nodes, self.rtol, self.atol)
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What the model knows at the target times of some windows."""
+    """The states of the model at the target times of some windows."""
 
     states: States
     start: Tensor  # (M, D) of the touched rows at the oldest snapshot
@@ -132,16 +132,16 @@ class Tango(Model):
         seen = torch.zeros(train.num_entities, dtype=torch.bool, device=train.o.device).index_fill_(0, train.o, True)
         gaps = train.t.diff()
         self.register_buffer("seen", seen)
-        one = torch.ones((), dtype=torch.float64, device=gaps.device)
-        self.register_buffer("gap", gaps.median() if len(gaps) else one)
-        self.register_buffer("longest_gap", gaps.max() if len(gaps) else one)
+        default = torch.ones((), dtype=torch.float64, device=gaps.device)
+        self.register_buffer("gap", gaps.median() if len(gaps) else default)
+        self.register_buffer("longest_gap", gaps.max() if len(gaps) else default)
         self.register_buffer("prior", torch.zeros(dim))
         self.register_buffer("prototype", torch.zeros(2 * train.num_relations, dim))
         if settings.graphs == "other":
             self.register_buffer("draw", torch.empty((), dtype=torch.int64).random_(generator=generator))
 
     def settle(self, train: Timeline) -> None:
-        """Derive what newcomers start from out of the trained embeddings."""
+        """Derive the first states of newcomers from the trained embeddings."""
         with torch.no_grad():
             prior, prototype = prototypes(train, self.entities, self.seen, self.shard)
             self.prior.copy_(prior)
@@ -189,7 +189,7 @@ class Tango(Model):
             else:
                 z, factor = self._move(start, block, relations, masks)
         states = States(base, factor, z, block, self.shard)
-        candidates = self._beside_start(states, start) if settings.static else states
+        candidates = self._with_start(states, start) if settings.static else states
         return Encoded(states, start, candidates, relations, timeline, windows)
 
     def held(self, train: Timeline) -> Held:
@@ -200,17 +200,22 @@ class Tango(Model):
     def sight(self) -> Sight | None:
         return Sight(self.settings.history + 1) if self.settings.graphs == "own" else None
 
-    def _beside_start(self, states: States, start: Tensor) -> States:
-        """States beside the first ones, which are multiplied by the factor of their window: (.., 2D)."""
-        still = start * states.factor.index_select(0, states.block.window)[:, None]  # (M, D)
-        return replace(states, base=states.base.repeat(1, 2), touched=torch.cat([states.touched, still], dim=1))
+    def _with_start(self, states: States, start: Tensor) -> States:
+        """Concatenate the states with the first ones, multiplied by the factor of their window: (.., 2D)."""
+        first = start * states.factor.index_select(0, states.block.window)[:, None]  # (M, D)
+        return replace(states, base=states.base.repeat(1, 2), touched=torch.cat([states.touched, first], dim=1))
 
     def _captured(
         self, timeline: Timeline, windows: Windows, relations: Tensor, generator: torch.Generator | None
     ) -> Captured | None:
-        """Graphs for a training step over windows of this size, where they serve and are there."""
-        own = self.settings
-        plain = own.ode and own.transition_of == "start" and own.solver in TABLEAUS and own.gradient == "direct"
+        """Captured graphs for a training step over windows of this size, if they apply and exist."""
+        settings = self.settings
+        plain = (
+            settings.ode
+            and settings.transition_of == "start"
+            and settings.solver in TABLEAUS
+            and settings.gradient == "direct"
+        )
         if not (plain and len(windows) and self.training and torch.is_grad_enabled()):
             return None
         parameters = (*self.derivative.weights, self.derivative.deltas, self.derivative.w_trans)
@@ -230,14 +235,14 @@ class Tango(Model):
     def _move(
         self, z: Tensor, block: Block, relations: Tensor, masks: Tensor, tensors: tuple[Tensor, ...] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The touched rows (M, D) integrated through all intervals, and the factor (W,) of all the others."""
+        """Integrate the touched rows (M, D) through all intervals; also the factor (W,) of all other rows."""
         time_unit = self.settings.step_time / self.gap.double()
         longest = self.settings.reach * self.longest_gap if self.settings.reach else None
         factor = z.new_ones(len(block))
         layers = self.settings.layers if len(masks) else 0
         shares = masks.split([layers * interval.num_objects for interval in block.intervals])
-        for interval, own in zip(block.intervals, shares, strict=True):
-            field = self.derivative.bind(interval, relations, time_unit, own, longest, tensors).fast()
+        for interval, share in zip(block.intervals, shares, strict=True):
+            field = self.derivative.bind(interval, relations, time_unit, share, longest, tensors).fast()
             alone = z.new_ones(len(block), z.shape[1])  # an entity without edges, one for each window
             moved = solve(field, torch.cat([z.index_select(0, interval.rows), alone]), 0.0, 1.0, self.method)
             touched, grown = moved.split([len(interval.rows), len(block)])
@@ -251,7 +256,7 @@ class Tango(Model):
         return self.settings.length * normalize(h)
 
     def _grown(self, timeline: Timeline) -> tuple[Tensor, Tensor, Tensor | None]:
-        """For evaluation: embeddings and relations as many as there are now, and which entities training saw.
+        """For evaluation: embeddings and relations for all current names, and which entities training saw.
 
         What training never saw has the prior and starts from its edges, unless the settings leave it its own row: then
         all are known by their embeddings.

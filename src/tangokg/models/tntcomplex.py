@@ -88,15 +88,15 @@ class TNTComplEx(Model):
         return Factors(entities, relations, timeless, self._moments_at(windows.t))
 
     def _moments_at(self, t: Tensor) -> Tensor:
-        """The vectors (W, 2D) of some times (W,); a time before all of training has that of the first."""
+        """The vectors (W, 2D) of some times (W,); a time before training has the vector of the first training time."""
         times, width = self.times.double(), self.moments.shape[1]
         end = torch.searchsorted(times, t, right=True).clamp(min=1)  # (W,) training times so far
-        own = self.moments.index_select(0, end - 1)
+        moment = self.moments.index_select(0, end - 1)
         start = (end - max(1, self.settings.recent)).clamp(min=0)
         sums = torch.cat([self.moments.new_zeros(1, width), self.moments.cumsum(0)])  # (T + 1, 2D)
         mean = (sums.index_select(0, end) - sums.index_select(0, start)) / (end - start)[:, None]
-        other = mean if self.settings.recent else torch.zeros_like(own)
-        return torch.where((times.index_select(0, end - 1) == t)[:, None], own, other)
+        other = mean if self.settings.recent else torch.zeros_like(moment)
+        return torch.where((times.index_select(0, end - 1) == t)[:, None], moment, other)
 
     def states(self, encoded: Factors) -> Tensor:
         return encoded.entities

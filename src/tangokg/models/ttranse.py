@@ -40,7 +40,7 @@ class TTransESettings:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """What a question is made of: the time's vector belongs to a window."""
+    """The parts of a question; the vector of a time belongs to a window."""
 
     entities: Tensor  # (N, D), none longer than 1
     relations: Tensor  # (2R, D)
@@ -105,8 +105,8 @@ class TTransE(Model):
         wrong = torch.randint(timeline.num_entities, size, generator=generator, device=queries.s.device)  # (B, K)
         o = torch.cat([queries.answer[:, None], wrong], dim=1)  # (B, 1 + K)
         ends = encoded.entities.index_select(0, o.flatten()).view(*o.shape, -1)  # (B, 1 + K, D)
-        way = self._places(encoded, queries)[:, None] - ends
-        distance = torch.linalg.vector_norm(way, self.settings.norm, dim=2)  # (B, 1 + K)
+        difference = self._places(encoded, queries)[:, None] - ends
+        distance = torch.linalg.vector_norm(difference, self.settings.norm, dim=2)  # (B, 1 + K)
         return torch.relu(self.settings.margin + distance[:, :1] - distance[:, 1:]).mean()
 
     def _places(self, encoded: Vectors, queries: Queries) -> Tensor:
@@ -123,7 +123,7 @@ def cdist(a: Tensor, b: Tensor, norm: int) -> Tensor:
 def in_pieces(a: Tensor, b: Tensor, norm: int) -> Tensor:
     """The same for a GPU, whose cdist sets 256 threads to work on each distance, most of them idle."""
     rows = max(1, CELLS // max(1, b.numel()))
-    return torch.cat([torch.linalg.vector_norm(some[:, None] - b, norm, dim=2) for some in a.split(rows)])
+    return torch.cat([torch.linalg.vector_norm(chunk[:, None] - b, norm, dim=2) for chunk in a.split(rows)])
 
 
 def nearest_rows(known: Tensor, t: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Probabilities beside what happened: reliability, expected calibration error, Brier score."""
+"""Probabilities compared with outcomes: reliability, expected calibration error, Brier score."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ class Calibration:
         return [Bin(len(part), _mean(self.p[part]), _mean(self.happened[part])) for part in parts]
 
     def error(self, count: int = BINS, least: float = LEAST) -> float:
-        """The expected calibration error: how far said and happened are apart, the mean over the bins' answers."""
+        """The expected calibration error: the mean difference between said and happened, weighted by answers."""
         bins = self.bins(count, least)
-        total = sum(one.answers for one in bins)
-        return sum(one.answers * abs(one.said - one.happened) for one in bins) / total if total else 0.0
+        total = sum(b.answers for b in bins)
+        return sum(b.answers * abs(b.said - b.happened) for b in bins) / total if total else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         figures = {"answers": len(self), "happened": _mean(self.happened), "brier": self.brier}
         figures |= {"base_brier": self.base_brier, "skill": self.skill, "calibration_error": self.error()}
-        return figures | {"bins": [asdict(one) for one in self.bins()]}
+        return figures | {"bins": [asdict(b) for b in self.bins()]}
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each bin: said, happened, answers; ``df.attrs`` has the figures."""
         bins = self.bins()
-        frame = to_frame({name: [getattr(one, name) for one in bins] for name in BIN})
+        frame = to_frame({name: [getattr(b, name) for b in bins] for name in BIN})
         frame.attrs = {name: value for name, value in self.to_dict().items() if name != "bins"}
         return frame
 
@@ -82,7 +82,7 @@ class Calibration:
 
     def cells(self) -> list[list[str]]:
         """The bins as rows of a table, with the columns :data:`BIN`."""
-        return [[f"{one.said:.1%}", f"{one.happened:.1%}", f"{one.answers:,}"] for one in self.bins()]
+        return [[f"{b.said:.1%}", f"{b.happened:.1%}", f"{b.answers:,}"] for b in self.bins()]
 
 
 def _mean(x: Floats) -> float:

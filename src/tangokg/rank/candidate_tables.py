@@ -54,7 +54,7 @@ def read_candidates(source: Any, vocab: Vocabulary, clock: Clock) -> CandidateLi
 
 
 def fingerprint(vocab: Vocabulary) -> bytes:
-    """What a file of ids says of the names that they stand for."""
+    """The fingerprint of the names that the ids in a file stand for."""
     names = "\n".join([*vocab.entities, "", *vocab.relations])
     return hashlib.sha256(names.encode()).hexdigest().encode()
 
@@ -109,30 +109,30 @@ def _questions(batch: pa.RecordBatch, place: str, vocab: Vocabulary, clock: Cloc
     """(s, r, t) of each row; r + R asks for the subject."""
     ids = {side: _column(batch, side, place, "entity", vocab) for side in SIDES}
     relation = _column(batch, "relation", place, "relation", vocab)
-    given = {side: column >= 0 for side, column in ids.items()}
-    if (both := given["subject"] == given["object"]).any() or (relation < 0).any():
+    present = {side: column >= 0 for side, column in ids.items()}
+    if (both := present["subject"] == present["object"]).any() or (relation < 0).any():
         row = int(np.flatnonzero(both | (relation < 0))[0])
         raise DataError(
-            f"{place}: row {batch[row : row + 1].to_pylist()[0] | {'candidates': '...'}} is no question; expected a "
+            f"{place}: row {batch[row : row + 1].to_pylist()[0] | {'candidates': '...'}} is not a question; expected a "
             f"relation, and either a subject or an object."
         )
-    s = np.where(given["subject"], ids["subject"], ids["object"])
+    s = np.where(present["subject"], ids["subject"], ids["object"])
     times = batch["time"].dictionary_encode()
     steps = np.array([clock.parse(value) for value in times.dictionary.to_pylist()], np.float64)
     if times.null_count:
         raise DataError(f"{place}: a question has no time; expected one in each row.")
-    return s, relation + vocab.num_relations * given["object"], steps[np.asarray(times.indices)]
+    return s, relation + vocab.num_relations * present["object"], steps[np.asarray(times.indices)]
 
 
 def _column(batch: pa.RecordBatch, name: str, place: str, kind: str, vocab: Vocabulary) -> Ids:
-    """The ids of a column, -1 where there is nothing."""
+    """The ids of a column; -1 for an empty cell."""
     if name not in batch.schema.names:
         return np.full(len(batch), -1)
     return _ids(batch[name], place, kind, vocab)
 
 
 def _ids(cells: pa.Array, place: str, kind: str, vocab: Vocabulary) -> Ids:
-    """Ids as they are or of names; -1 where there is nothing."""
+    """Ids as they are, or the ids of names; -1 for an empty cell."""
     size = vocab.num_entities if kind == "entity" else vocab.num_relations
     if pa.types.is_null(cells.type):
         return np.full(len(cells), -1)
@@ -150,18 +150,18 @@ def _ids(cells: pa.Array, place: str, kind: str, vocab: Vocabulary) -> Ids:
 
 
 def _id(name: str, place: str, kind: str, vocab: Vocabulary) -> int:
-    """The id of a name, -1 of an empty one."""
+    """The id of a name; -1 for an empty name."""
     if not name:
         return -1
     try:
         of_entities, of_relations = vocab.ids_of([name], []) if kind == "entity" else vocab.ids_of([], [name])
     except KeyError:
-        raise DataError(f"{place}: the data set has no {kind} {name!r}; names must be written as there.") from None
+        raise DataError(f"{place}: the data set has no {kind} {name!r}; check its spelling.") from None
     return (of_entities or of_relations)[0]
 
 
 def _lists(batch: pa.RecordBatch, place: str, vocab: Vocabulary) -> tuple[Lists, Ids]:
-    """All candidates one after the other, and how many each row has."""
+    """All candidates, concatenated, and the number in each row."""
     lists = batch["candidates"]
     if lists.null_count:
         raise DataError(f"{place}: a question has no candidates; expected a list in each row.")

@@ -30,15 +30,15 @@ class CandidateLists:
     num_labels: int
 
     def __call__(self, queries: Queries, t: Tensor) -> Listed:
-        """The list of each query; one without a list is an error."""
+        """The list of each query; raises an error for a query without a list."""
         device = queries.s.device
         key = dated_key(self.t.to(device), t, queries.s, queries.r, self.num_entities, self.num_labels)
         known = (queries.s < self.num_entities) & (queries.r < self.num_labels)
         keys = self.key.to(device)
         place = torch.searchsorted(keys, key).clamp(max=max(0, len(keys) - 1))
-        found = known & (keys.index_select(0, place) == key) if len(keys) else torch.zeros_like(known)
-        if missing := int((~found).sum()):
-            row = int((~found).nonzero()[0])
+        has_list = known & (keys.index_select(0, place) == key) if len(keys) else torch.zeros_like(known)
+        if missing := int((~has_list).sum()):
+            row = int((~has_list).nonzero()[0])
             s, r, when = int(queries.s[row]), int(queries.r[row]), float(t[row])
             raise DataError(
                 f"candidates: {missing:,} of {len(queries):,} queries have no list, the first being (s={s}, r={r}, ?) "
@@ -86,14 +86,14 @@ def _distinct(objects: Any) -> Ids:
 
 
 def list_candidates(candidates: Candidates, queries: Queries, t: Tensor, num_entities: int) -> Listed:
-    """The list of each query, checked: one for each, of entities that there are."""
+    """The list of each query, after checking that there is one for each and that all ids exist."""
     lists = candidates(queries, t)
     if len(lists.start) != len(queries):
         raise DataError(f"candidates: {len(lists.start):,} lists for {len(queries):,} queries; expected one for each.")
-    most = int(lists.o.max()) if len(lists.o) else 0
-    if most >= num_entities:
+    largest = int(lists.o.max()) if len(lists.o) else 0
+    if largest >= num_entities:
         raise DataError(
-            f"candidates: a list holds the id {most}, and entities have ids 0 to {num_entities - 1}. Give ids of the "
-            f"vocabulary that the model was trained with."
+            f"candidates: a list holds the id {largest}, and entities have ids 0 to {num_entities - 1}. Give ids of "
+            f"the vocabulary that the model was trained with."
         )
     return lists

@@ -32,7 +32,7 @@ from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Queries, Windows
 
-CELLS = 2**22  # scores held at once; on a CPU 2**25 took twice the time, for memory fetched anew from the system
+CELLS = 2**22  # scores held at once; on a CPU 2**25 took twice the time, because the system had to provide new memory
 MOST_CELLS = 2**28  # on a GPU, 1 GiB: a quarter of them took 1.5 times as long, four times as many 0.94 times
 CELL_BYTES = 64  # of free memory for each score: the copies that a model makes, the pairs of the filters, and room
 SPARSE_CELLS = 2**26  # at least, where most scores are zero and only the others are held
@@ -42,7 +42,7 @@ LISTS = 2**10  # looked through at once
 
 @dataclass(frozen=True, eq=False)
 class Exam:
-    """What is asked, what is known then, and what each filter leaves out: all that depends on the data alone.
+    """The queries, the known snapshots, and what each filter leaves out: everything that depends on the data alone.
 
     Made once by :func:`prepare`, it serves any number of models, or one model after each epoch.
     """
@@ -61,23 +61,23 @@ class Exam:
 
     def part(self, start: int, stop: int, windows: slice) -> Queries:
         """The queries ``start .. stop``, their windows counted from the first of ``windows``."""
-        some = self.queries.select(slice(start, stop))
-        some = replace(some, window=some.window - windows.start)
+        queries = self.queries.select(slice(start, stop))
+        queries = replace(queries, window=queries.window - windows.start)
         sizes = np.diff(self.border[windows.start : windows.stop + 1].clip(start, stop))
-        vars(some)["sizes"] = sizes.tolist()  # known here: a model need not ask the device
-        return some
+        vars(queries)["sizes"] = sizes.tolist()  # known here: a model need not ask the device
+        return queries
 
     def count(self, scores: Tensor | SparseScores, start: int, stop: int, shard: Shard = WHOLE) -> Rivals:
         """How the candidates of the queries ``start .. stop`` stand to their answers."""
         answer = self.queries.answer[start:stop]
-        pairs = {name: some.pairs(start, stop) for name, some in self.left_out.items()}
+        pairs = {name: excluded.pairs(start, stop) for name, excluded in self.left_out.items()}
         if not shard.whole:
             assert self.candidates is None, "training validates among all entities"
             assert isinstance(scores, Tensor)
             return count_divided_rivals(scores, answer, pairs, shard)
         if self.candidates is not None:
-            among = self.candidates.pairs(start, stop)
-            return count_listed_rivals(scores, answer, pairs, among)
+            listed = self.candidates.pairs(start, stop)
+            return count_listed_rivals(scores, answer, pairs, listed)
         if isinstance(scores, SparseScores):
             return count_sparse_rivals(scores, answer, pairs)
         return count_rivals(scores, answer, pairs)
@@ -178,9 +178,9 @@ def examine(
                 counted.append(exam.count(scores, start, stop, model.shard))
                 if progress is not None:
                     progress(stop, len(exam))
-    here = slice(int(exam.border[among.start]), int(exam.border[among.stop]))
-    asked, ranks = exam.queries.select(here), exam.report(ranks_of(counted), exam.itself(here.start, here.stop))
-    return Metrics(ranks, asked.s, asked.r, asked.answer, exam.t[here], exam.timeline.num_relations)
+    span = slice(int(exam.border[among.start]), int(exam.border[among.stop]))
+    queries, ranks = exam.queries.select(span), exam.report(ranks_of(counted), exam.itself(span.start, span.stop))
+    return Metrics(ranks, queries.s, queries.r, queries.answer, exam.t[span], exam.timeline.num_relations)
 
 
 def fitting_cells(device: torch.device) -> int:
@@ -194,7 +194,7 @@ def fitting_cells(device: torch.device) -> int:
 
 @contextmanager
 def answering(model: Model) -> Iterator[None]:
-    """The model in evaluation mode without gradients; its mode is given back whatever happens."""
+    """The model in evaluation mode without gradients; its previous mode is always restored."""
     training = model.training
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""What is known and what is asked: an evaluation protocol is a value that says both."""
+"""Evaluation protocols: a protocol is a value that says what is known and what is asked."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def inductive(seen: Tensor, base: Protocol = SINGLE_STEP) -> Protocol:
     def keep(queries: Queries) -> Tensor:
         known = seen.to(queries.s.device)
         newest = int(torch.maximum(queries.s.max(), queries.answer.max())) + 1 if len(queries) else 0
-        known = torch.cat([known, known.new_zeros(max(0, newest - len(known)))])  # a name of later is not seen
+        known = torch.cat([known, known.new_zeros(max(0, newest - len(known)))])  # a name added since was not seen
         unseen = ~(known.index_select(0, queries.s) & known.index_select(0, queries.answer))
         return base.keep(queries) & unseen
 
@@ -113,13 +113,13 @@ def named(name: str) -> Protocol:
     return PROTOCOLS[name]()
 
 
-def restricted(own: Queries, base: Protocol = SINGLE_STEP) -> Protocol:
-    """Those queries of ``base`` that are among the distinct ``own``, a subset of what can be asked."""
+def restricted(subset: Queries, base: Protocol = SINGLE_STEP) -> Protocol:
+    """The queries of ``base`` that are among the distinct ``subset``."""
 
     def keep(queries: Queries) -> Tensor:
-        if len(queries) == len(own):
+        if len(queries) == len(subset):
             return base.keep(queries)
-        rows = torch.cat([torch.stack([q.window, q.s, q.r, q.answer], dim=1) for q in (queries, own)])
+        rows = torch.cat([torch.stack([q.window, q.s, q.r, q.answer], dim=1) for q in (queries, subset)])
         _, of, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
         both: Tensor = count.index_select(0, of[: len(queries)]) == 2
         return base.keep(queries) & both

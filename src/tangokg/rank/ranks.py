@@ -58,16 +58,16 @@ def count_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs]) 
 
 
 def count_divided_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, Pairs], shard: Shard) -> Rivals:
-    """The counts where each process has the scores of its own entities: the sum over all of them (row M63)."""
+    """The counts if each process has the scores of its own entities: the sum over all processes (row M63)."""
     scores, rows = scores.detach(), torch.arange(len(answer), device=answer.device)
-    true, (here, _) = shard.at(scores, rows, answer), shard.place(answer)  # (B,)
+    true, (local, _) = shard.at(scores, rows, answer), shard.place(answer)  # (B,)
     greater, equal, damaged = _count(scores, true[:, None])
     counts = [damaged.long()]
     for row, o in left_out.values():
-        (own, column), x_true = shard.place(o), true.index_select(0, row)  # (P,)
+        (mask, column), x_true = shard.place(o), true.index_select(0, row)  # (P,)
         x, other = scores[row, column], o != answer.index_select(0, row)
-        counts.append(greater.index_add(0, row, ((x > x_true) & own).long(), alpha=-1))
-        counts.append((equal + ~here).index_add(0, row, ((x == x_true) & other & own).long(), alpha=-1))
+        counts.append(greater.index_add(0, row, ((x > x_true) & mask).long(), alpha=-1))
+        counts.append((equal + ~local).index_add(0, row, ((x == x_true) & other & mask).long(), alpha=-1))
     damaged, *sums = shard.total(torch.stack(counts)).unbind()
     names = tuple(left_out)
     return Rivals(
@@ -78,7 +78,7 @@ def count_divided_rivals(scores: Tensor, answer: Tensor, left_out: Mapping[str, 
 
 
 def count_sparse_rivals(scores: SparseScores, answer: Tensor, left_out: Mapping[str, Pairs]) -> Rivals:
-    """The same counts from what is not zero: the shared values of a group are sorted, and its queries look there."""
+    """The same counts from sparse scores: each group's shared values are sorted once and searched by its queries."""
     true = scores.at(torch.arange(len(answer), device=answer.device), answer)  # (B,)
     greater, equal, damaged = _count_shared(scores, true)
     shared, x_true = scores.shared_at(scores.row, scores.o), true.index_select(0, scores.row)  # (P,)
@@ -91,15 +91,15 @@ def count_sparse_rivals(scores: SparseScores, answer: Tensor, left_out: Mapping[
 
 
 def count_listed_rivals(
-    scores: Tensor | SparseScores, answer: Tensor, left_out: Mapping[str, Pairs], among: Pairs
+    scores: Tensor | SparseScores, answer: Tensor, left_out: Mapping[str, Pairs], listed: Pairs
 ) -> Rivals:
-    r"""The counts among the candidates C of each query alone, ``among`` (row, object) (docs/maths.md, row M62).
+    r"""The counts among the candidates C of each query alone, ``listed`` (row, object) (docs/maths.md, row M62).
 
     .. math:: g = |\{o \in C \setminus F : x_o > x_a\}|, \quad e = |\{o \in C \setminus F : o \neq a,\; x_o = x_a\}|
 
     The answer need not be in C.
     """
-    (row, o), zero, rows = among, torch.zeros_like(answer), torch.arange(len(answer), device=answer.device)
+    (row, o), zero, rows = listed, torch.zeros_like(answer), torch.arange(len(answer), device=answer.device)
     if isinstance(scores, SparseScores):
         true, x, width = scores.at(rows, answer), scores.at(row, o), scores.num_entities  # (B,), (P,)
     else:
@@ -109,26 +109,26 @@ def count_listed_rivals(
     damaged = true.isnan() | (zero.index_add(0, row, x.isnan().long()) > 0)
     greater, equal = {}, {}
     for name, (left_row, left_o) in left_out.items():
-        counts = ~_is_among(row * width + o, left_row * width + left_o)  # (P,)
+        counts = ~_is_in(row * width + o, left_row * width + left_o)  # (P,)
         greater[name] = zero.index_add(0, row, (above & counts).long())
         equal[name] = zero.index_add(0, row, (same & counts).long())
     return Rivals(greater, equal, damaged)
 
 
-def _is_among(values: Tensor, some: Tensor) -> Tensor:
-    """Whether each value is among ``some``, without waiting for the device."""
-    if not len(some):
+def _is_in(values: Tensor, members: Tensor) -> Tensor:
+    """Whether each value is among ``members``, without waiting for the device."""
+    if not len(members):
         return torch.zeros_like(values, dtype=torch.bool)
-    some = some.sort().values
-    return some.index_select(0, torch.searchsorted(some, values).clamp(max=len(some) - 1)) == values
+    members = members.sort().values
+    return members.index_select(0, torch.searchsorted(members, values).clamp(max=len(members) - 1)) == values
 
 
 def _count_shared(scores: SparseScores, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """How many shared scores are above ``true`` (B,), how many the same, and whether one is NaN: (B,) each."""
     values, number = torch.unique(torch.cat([scores.shared, true]), return_inverse=True)  # numbers in order of values
-    here = len(scores.shared)
-    key = (scores.group * len(values) + number[:here]).sort().values  # by group, then by value
-    wanted = scores.group_of * len(values) + number[here:]
+    size = len(scores.shared)
+    key = (scores.group * len(values) + number[:size]).sort().values  # by group, then by value
+    wanted = scores.group_of * len(values) + number[size:]
     start = torch.searchsorted(scores.group, scores.group_of)
     stop = torch.searchsorted(scores.group, scores.group_of, right=True)
     low, high = torch.searchsorted(key, wanted), torch.searchsorted(key, wanted, right=True)
@@ -140,7 +140,7 @@ def _count_shared(scores: SparseScores, true: Tensor) -> tuple[Tensor, Tensor, T
 def _take_off(
     rivals: Rivals, true: Tensor, answer: Tensor, left_out: Mapping[str, Pairs], at: Mapping[str, Tensor]
 ) -> Rivals:
-    """The counts of all candidates less those of each filter, whose scores are ``at``."""
+    """The counts of all candidates minus those that each filter leaves out, whose scores are ``at``."""
     greater, equal = {}, {}
     for name, (row, o) in left_out.items():
         x, x_true = at[name], true.index_select(0, row)  # (P,)
@@ -151,7 +151,7 @@ def _take_off(
 
 
 def ranks_of(parts: Sequence[Rivals]) -> dict[str, Ranks]:
-    """The ranks that follow from the counts of all parts, one after the other; a damaged score is an error."""
+    """The ranks that follow from the counts of consecutive parts; raises an error for a damaged score."""
     _refuse(torch.cat([part.damaged for part in parts]))
     ranks = {}
     for name in parts[0].greater:
@@ -168,9 +168,9 @@ def _count(scores: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     marks = scores.new_empty(min(rows, len(scores)), scores.shape[1], dtype=exact)
     greater, equal, largest = [], [], []
     for x, x_true in zip(torch.split(scores, rows), torch.split(true, rows), strict=True):
-        one = marks[: len(x)]  # summing ones of a float takes a third of the time that summing truth values takes
-        greater.append(torch.gt(x, x_true, out=one).sum(1))
-        equal.append(torch.eq(x, x_true, out=one).sum(1))
+        buffer = marks[: len(x)]  # summing ones of a float takes a third of the time that summing truth values takes
+        greater.append(torch.gt(x, x_true, out=buffer).sum(1))
+        equal.append(torch.eq(x, x_true, out=buffer).sum(1))
         largest.append(x.amax(1))  # NaN where the row holds one
     return torch.cat(greater).long(), torch.cat(equal).long() - 1, torch.cat(largest).isnan()
 

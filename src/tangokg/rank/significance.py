@@ -1,4 +1,4 @@
-"""How sure a figure is: intervals by resampling the queries, and a test between two models on the same ones."""
+"""Uncertainty of figures: intervals by resampling the queries, and a paired test of two models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDING = 1e-12  # sums of the same numbers in another order count as equal
 
 @dataclass(frozen=True)
 class Paired:
-    """One model less another on the same queries."""
+    """The difference between two models on the same queries."""
 
     difference: float
     low: float  # of the interval of the difference
@@ -34,15 +34,15 @@ def resampled_means(values: Tensor, generator: torch.Generator, resamples: int =
     """
     count = values.shape[1]
     means = []
-    for some in _chunks(resamples, count):
-        drawn = torch.randint(count, (some, count), generator=generator)  # (some, B)
+    for chunk in _chunks(resamples, count):
+        drawn = torch.randint(count, (chunk, count), generator=generator)  # (chunk, B)
         means.append(torch.stack([row.take(drawn).mean(1) for row in values]))  # (M, some)
     least, most = values.min(1, keepdim=True).values, values.max(1, keepdim=True).values
     return torch.cat(means, dim=1).clamp(least, most)  # a mean of equal values is that value, without rounding
 
 
 def interval(means: Tensor, level: float = LEVEL) -> tuple[float, float]:
-    """The percentile interval of means (resamples,): ``level`` of them lie in it, as many below it as above."""
+    """The percentile interval of means (resamples,): it holds ``level`` of them, with equal tails."""
     outside = (1 - level) / 2
     low, high = torch.quantile(means, means.new_tensor([outside, 1 - outside])).tolist()
     return low, high
@@ -59,8 +59,8 @@ def sign_flip_test(difference: Tensor, generator: torch.Generator, flips: int = 
     d = difference[difference != 0]  # the others add nothing to any sum
     observed = d.sum().abs() * (1 - ROUNDING)
     extreme = 0
-    for some in _chunks(flips, len(d)):
-        plus = torch.randint(2, (some, len(d)), generator=generator, dtype=d.dtype)  # 1 for +, 0 for -
+    for chunk in _chunks(flips, len(d)):
+        plus = torch.randint(2, (chunk, len(d)), generator=generator, dtype=d.dtype)  # 1 for +, 0 for -
         extreme += int(((2 * (plus @ d) - d.sum()).abs() >= observed).sum())
     return (1 + extreme) / (1 + flips)
 

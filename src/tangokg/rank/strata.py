@@ -1,4 +1,4 @@
-"""Queries by what was known of their answer: the same fact, another fact of the same two, or nothing."""
+"""Queries grouped by what was known of their answer: the same fact, another fact of the same pair, or nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def strata(exam: Exam) -> dict[str, Tensor]:
     q, known = exam.queries, exam.windows.known.index_select(0, exam.queries.window)
     typed, untyped = occurrences_of(exam.timeline), meetings_of(exam.timeline)
     fact = happened(typed, q.s * typed.num_labels + q.r, q.answer, known)
-    met = happened(untyped, q.s, q.answer, known)
-    return dict(zip(STRATA, (fact, met & ~fact, ~met), strict=True))
+    pair = happened(untyped, q.s, q.answer, known)
+    return dict(zip(STRATA, (fact, pair & ~fact, ~pair), strict=True))
 
 
 def happened(occurrences: Occurrences, group: Tensor, o: Tensor, known: Tensor) -> Tensor:
@@ -26,6 +26,6 @@ def happened(occurrences: Occurrences, group: Tensor, o: Tensor, known: Tensor) 
     n, last = occurrences.num_entities, len(occurrences.pair) - 1
     wanted = group * n + o
     fact = torch.searchsorted(occurrences.pair * n + occurrences.o, wanted).clamp(max=last)
-    there = (occurrences.pair * n + occurrences.o).index_select(0, fact) == wanted
+    match = (occurrences.pair * n + occurrences.o).index_select(0, fact) == wanted
     first = occurrences.j.index_select(0, occurrences.first.index_select(0, fact))
-    return there & (first < known)
+    return match & (first < known)

@@ -1,4 +1,4 @@
-"""How far the states of a model come between the start of a window and its target time."""
+"""How far the states of a model move between the start of a window and its target time."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Several windows as one: the touched entities of each, one after the other, and the graph of each interval."""
+    """Several windows as one: the touched entities of each, concatenated, and the graph of each interval."""
 
     entity: Tensor  # (M,) ascending within a window
     window: Tensor  # (M,) ascending
@@ -122,13 +122,13 @@ def build_block(
 
 
 def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity | None = None) -> BlockPlan:
-    """The runs of windows that know so many snapshots, in room for them or in a given one."""
+    """Plan the block of windows that know ``known`` snapshots, with the given capacity or the least one."""
     history, wide = min(history, len(timeline)), len(known)
     touched = timeline.derive(touched_rows, history)
     count = history if capacity else min(history, int(known.max(initial=0)))  # the first intervals may be empty
     back = np.arange(count, 0, -1)[:, None]  # (I, 1)
-    there, j = known >= back, np.maximum(known - back, 0)  # (I, W)
-    rows, objects, edges, changes = np.moveaxis(touched.sizes[j] * there[..., None], 2, 0)  # (I, W) each
+    mask, j = known >= back, np.maximum(known - back, 0)  # (I, W)
+    rows, objects, edges, changes = np.moveaxis(touched.sizes[j] * mask[..., None], 2, 0)  # (I, W) each
     row, _, edge, change = np.moveaxis(touched.starts[j], 2, 0)
     row = row + (back - 1) * touched.sizes[:, 0].sum()
     parts = np.stack([objects, rows - objects, np.ones_like(rows), edges, changes], axis=1)  # (I, 5, W)
@@ -154,8 +154,8 @@ def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity 
     of_block[SHIFT, :-1], of_block[A] = touched.borders[known], np.arange(wide + 1)
     of_rows[SHIFT, :, 0, :-1], of_rows[SHIFT, :, 1, :-1] = row, row + objects
     of_rows[A, ..., :-1], of_rows[A, ..., -1] = borders[:-1], total - 1
-    of_rows[FROM, ..., :-1] = (j * there)[:, None]
-    of_rows[TO, ..., :-1] = (np.where(back > 1, j + 1, len(timeline) + np.arange(wide)) * there)[:, None]
+    of_rows[FROM, ..., :-1] = (j * mask)[:, None]
+    of_rows[TO, ..., :-1] = (np.where(back > 1, j + 1, len(timeline) + np.arange(wide)) * mask)[:, None]
     of_edges[SHIFT, :, 0, :-1], of_edges[SHIFT, :, 1, :-1] = edge, change + timeline.num_edges.sum()
     of_edges[A, ..., :-1] = before[:, :1]
     of_edges[B, ..., :-1] = rooms[:, :1, None] + before[:, 1:2] - parts[:, :1]
@@ -171,7 +171,7 @@ def plan_block(timeline: Timeline, known: Ids, history: int, capacity: Capacity 
 def assemble(timeline: Timeline, plan: BlockPlan, numbers: Tensor, t: Tensor, history: int) -> Block:
     """The block of a plan, from its ``numbers``, or those of another of one capacity, and the target times ``t`` (W,).
 
-    Both are on the device, and nothing else of the windows is looked at.
+    Both are on the device; nothing else of the windows is used.
     """
     touched = timeline.derive(touched_rows, min(history, len(timeline)))
     row_sizes, edge_sizes = plan.rooms[:, :3].sum(1).tolist(), plan.rooms[:, 3:].sum(1)
@@ -191,7 +191,7 @@ def assemble(timeline: Timeline, plan: BlockPlan, numbers: Tensor, t: Tensor, hi
     edges = _edges(touched, in_edges, each[1:, parts[0] + parts[1] :], plan.rooms)
     columns = zip(plan.rooms.tolist(), rows.split(row_sizes), edges, dt.split(row_sizes), strict=True)
     intervals = tuple(
-        Interval(own[: room[0] + room[1]], room[0], *of_edges, dt=length) for room, own, of_edges, length in columns
+        Interval(ids[: room[0] + room[1]], room[0], *of_edges, dt=length) for room, ids, of_edges, length in columns
     )
     return Block(entity, window, key, plan.borders, intervals, n)
 
@@ -211,14 +211,14 @@ def _edges(touched: TouchedRows, source: Tensor, numbers: Tensor, rooms: Ids) ->
     for *_, edges, changes in rooms.tolist():
         middle, last = first + edges, first + edges + changes
         for at, end in ((slice(first, middle), 2), (slice(middle, last), 2), (slice(first, last), 3)):
-            one, *by = (Edges(order[0][at], order[1][at], order[end][at], order[4][at]) for order in orders)
-            parts.append(replace(one, by=tuple(by)))
+            both, *by = (Edges(order[0][at], order[1][at], order[end][at], order[4][at]) for order in orders)
+            parts.append(replace(both, by=tuple(by)))
         first = last
     return list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
 
 
 def _with_rows(block: Block, extra: Tensor) -> Block:
-    """The block with rows for these keys too, where it has none yet."""
+    """Add rows for these keys to the block, where it has none yet."""
     key = torch.unique(torch.cat([block.key, extra]))
     moved = torch.searchsorted(key, block.key)  # (M,) new place of each row
     ends = torch.arange(len(block) + 1, device=key.device) * block.num_entities

@@ -9,8 +9,8 @@ from torch import Tensor
 def expand(start: Tensor, stop: Tensor, total: int | None = None) -> tuple[Tensor, Tensor]:
     """Concatenate the ranges ``start[i] .. stop[i]``: ``(positions, owner)``, where ``owner`` is i for each position.
 
-    ``total``, the sum of their lengths where the caller knows it, spares a GPU the way to the host and back. Where it
-    is more than that sum, the rest has position 0 and as owner the number of ranges.
+    ``total``, the sum of their lengths if the caller knows it, saves a GPU a round trip to the host. If it exceeds
+    that sum, the rest has position 0 and the number of ranges as owner.
 
     >>> expand(torch.tensor([4, 0]), torch.tensor([6, 1]))
     (tensor([4, 5, 0]), tensor([0, 0, 1]))

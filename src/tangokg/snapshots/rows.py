@@ -53,7 +53,7 @@ class TouchedRows:
     by: Tensor  # (4, 3, E + C + 1) int32: the same in the three orders of Edges, weight float32; no orders on a CPU
     sizes: Ids  # (T, 4) on the host: rows, objects, edges and changes of each snapshot
     starts: Ids  # (T, 4) how many there are before it
-    entity: Tensor  # (U,) of all windows, one after the other
+    entity: Tensor  # (U,) of all windows, concatenated
     offset: Tensor  # (T + 2,) where each window begins
     place: Tensor  # (k A + 1,)
     borders: Ids  # (T + 2,) the offset on the host

@@ -28,7 +28,7 @@ class Snapshot:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    r"""All snapshots of a set, one after the other in time, each a *set* of edges with its reciprocals.
+    r"""All snapshots of a data set in time order, each a *set* of edges with its reciprocals.
 
     Edges of snapshot j are the rows ``offset[j] .. offset[j + 1]`` of ``s, r, o``; its transition tensor
 
@@ -72,7 +72,7 @@ class Timeline:
         return int(torch.searchsorted(self.t, torch.tensor(t, dtype=self.t.dtype, device=self.t.device)))
 
     def leading(self, number: int) -> Timeline:
-        """The first ``number`` snapshots as a view: no column is copied, and what is derived from them is their own."""
+        """The first ``number`` snapshots as a view: no column is copied; derived values are computed anew."""
         assert not self._given, "what was given holds for the whole history"
         edges, changes = int(self.offset[number]), int(self.change_offset[number])
         ends = {"t": number, "offset": number + 1, "change_offset": number + 1} | dict.fromkeys("sro", edges)
@@ -81,7 +81,7 @@ class Timeline:
         return replace(self, **cut)
 
     def only(self, rows: Tensor) -> Timeline:
-        """Some edges, by their rows in ascending order, on the same times; what was given stays."""
+        """Some edges, by their rows in ascending order, on the same times; values set by :meth:`give` stay."""
         columns = {name: getattr(self, name).index_select(0, rows) for name in "sro"}
         timeline = replace(self, offset=torch.searchsorted(rows, self.offset), **columns)
         timeline._given.update(self._given)
@@ -89,7 +89,7 @@ class Timeline:
 
     @property
     def is_part(self) -> bool:
-        """Whether these are some edges of a history, which gave what they cannot say by themselves."""
+        """Whether these edges are part of a history that has set values by :meth:`give`."""
         return bool(self._given)
 
     @cached_property
@@ -106,7 +106,7 @@ class Timeline:
         return {}
 
     def give(self, build: Callable[..., Any], result: Any) -> Timeline:
-        """Set what :meth:`derive` returns for ``build`` on a part of a history, where only the whole can tell."""
+        """Set what :meth:`derive` returns for ``build`` on part of a history, if it depends on the whole history."""
         self._given[build] = result
         return self
 
@@ -114,8 +114,8 @@ class Timeline:
         """``build(timeline, *options)``, computed once and kept with the timeline: the one cache."""
         key = (build, *options)
         if build in self._given:
-            given: Derived = self._given[build]
-            return given
+            value: Derived = self._given[build]
+            return value
         if key not in self._derived:
             with torch.inference_mode(False), torch.no_grad():  # usable in training, even if evaluation came first
                 self._derived[key] = build(self, *options)

@@ -1,4 +1,4 @@
-"""The one window builder: which snapshots may be used for which target time, and the queries asked at it."""
+"""The one window builder: the snapshots known at each target time, and the queries asked then."""
 
 from __future__ import annotations
 
@@ -71,16 +71,16 @@ def windows_at(timeline: Timeline, target: Tensor, horizon: float = 0.0) -> Wind
     """One window for each target snapshot; facts later than ``t - horizon`` are not known (0: all before ``t``).
 
     With ``horizon`` = ΔT > 0 the history ends at the last snapshot at or before ``t - ΔT``, and the last interval runs
-    from there to ``t``. A ``target`` on the host spares a GPU a round trip.
+    from there to ``t``. A ``target`` on the host saves a round trip to the GPU.
     """
-    here = target.to(timeline.t.device, non_blocking=True)
-    t = timeline.t.index_select(0, here)
+    index = target.to(timeline.t.device, non_blocking=True)
+    t = timeline.t.index_select(0, index)
     if not horizon:
-        windows = Windows(here, t)
+        windows = Windows(index, t)
         vars(windows)["known_on_host"] = target.cpu().numpy()
         return windows
     known = torch.searchsorted(timeline.t, t - horizon, right=True)
-    return Windows(torch.minimum(known, here), t)
+    return Windows(torch.minimum(known, index), t)
 
 
 def windows_ahead(timeline: Timeline, target: Tensor, ahead: Tensor) -> Windows:
@@ -107,18 +107,18 @@ def queries_of(timeline: Timeline, rows: Tensor) -> tuple[Windows, Queries]:
     rows = rows.sort().values
     offset = torch.from_numpy(timeline.num_edges).cumsum(0)
     target, window = torch.unique_consecutive(torch.searchsorted(offset, rows, right=True), return_inverse=True)
-    here, window = (ids.to(timeline.t.device, non_blocking=True) for ids in (rows, window))
-    s, r, o = (column.index_select(0, here) for column in (timeline.s, timeline.r, timeline.o))
+    index, window = (ids.to(timeline.t.device, non_blocking=True) for ids in (rows, window))
+    s, r, o = (column.index_select(0, index) for column in (timeline.s, timeline.r, timeline.o))
     return windows_at(timeline, target), Queries(window, s, r, o)
 
 
 def queries_at(timeline: Timeline, target: Tensor) -> Queries:
     """The edges of the target snapshots, both directions, as queries with their answers."""
-    here = target.cpu().numpy()
-    ends, sizes = timeline.num_edges.cumsum()[here], timeline.num_edges[here]
+    index = target.cpu().numpy()
+    ends, sizes = timeline.num_edges.cumsum()[index], timeline.num_edges[index]
     rows = [slice(end - size, end) for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
     s, r, o = (
-        torch.cat([column[:0], *(column[own] for own in rows)]) for column in (timeline.s, timeline.r, timeline.o)
+        torch.cat([column[:0], *(column[part] for part in rows)]) for column in (timeline.s, timeline.r, timeline.o)
     )
     lengths = torch.from_numpy(sizes).to(s.device, non_blocking=True)
     window = torch.repeat_interleave(lengths, output_size=len(s))

@@ -1,4 +1,4 @@
-"""What is integrated: a derivative bound to its graph, a state of several tensors."""
+"""The interface of integration: a derivative bound to its graph, and a state of several tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Field(Protocol):
     def __call__(self, t: float | Tensor, z: Tensor) -> Tensor: ...
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Everything besides z that a gradient flows to; a tensor left out here gets none from a reverse pass."""
+        """Every tensor besides z that needs a gradient; a reverse pass gives none to a tensor left out here."""
         ...
 
     def rebind(self, tensors: tuple[Tensor, ...]) -> Self:

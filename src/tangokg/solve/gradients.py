@@ -100,7 +100,7 @@ def _reversible(problem: InitialValueProblem, z0: Tensor, keep: int, back: Backw
 
 
 class _Reversible(torch.autograd.Function):
-    """Forward without a record; in reverse, the field as it was bound at the forward pass is evaluated anew."""
+    """Forward without a record; the reverse pass evaluates again the field that was bound at the forward pass."""
 
     @staticmethod
     def forward(
@@ -121,5 +121,5 @@ class _Reversible(torch.autograd.Function):
         problem = InitialValueProblem(field, ctx.problem.solver, ctx.problem.times)
         wanted = tuple(w for w in leaves if w.requires_grad)
         a0, *g0 = ctx.back(problem, kept, a1, wanted)
-        found = iter(g0)
-        return (None, None, None, a0, *(next(found) if w.requires_grad else None for w in leaves))
+        gradients = iter(g0)
+        return (None, None, None, a0, *(next(gradients) if w.requires_grad else None for w in leaves))

@@ -1,4 +1,4 @@
-"""A training state as one safetensors file, written under another name and renamed: a kill leaves the old one."""
+"""A training state as one safetensors file, written under another name and renamed: a kill keeps the old file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Progress:
 
     @classmethod
     def of(cls, note: Any) -> Progress:
-        """The progress that a note holds; a wrong type or an impossible number is a ConfigError that names it."""
+        """Read the progress from a note; raises ConfigError for a wrong type or an impossible number."""
         if not isinstance(note, dict):
             raise ConfigError(f"progress must be a table, found {note!r}")
         log = note.get("log", [])
@@ -63,15 +63,15 @@ class Progress:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write all of ``content`` or nothing, whatever happens in between."""
-    beside = path.with_name(path.name + ".tmp")
+    partial = path.with_name(path.name + ".tmp")
     try:
-        with beside.open("wb") as file:
+        with partial.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(partial, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         reason = error.strerror or error
         raise RunError(f"{path}: cannot be written: {reason}. Free some space or choose another place.") from None
 
@@ -122,13 +122,13 @@ def _note(file: Any) -> dict[str, Any]:
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Load weights into a model; a wrong name, shape or type, or a gap that is not positive, is a ValueError."""
+    """Load weights into a model; raises ValueError for a wrong name, shape or type, or a gap that is not positive."""
     for name, tensor in model.state_dict().items():
-        given = weights.get(name)
-        if given is not None and given.dtype != tensor.dtype:
-            raise ValueError(f"{name} must be {tensor.dtype}, found {given.dtype}")
-        if given is not None and name.endswith("gap") and not bool(((given > 0) & given.isfinite()).all()):
-            raise ValueError(f"{name} must be a positive time, found {given.tolist()}")
+        stored = weights.get(name)
+        if stored is not None and stored.dtype != tensor.dtype:
+            raise ValueError(f"{name} must be {tensor.dtype}, found {stored.dtype}")
+        if stored is not None and name.endswith("gap") and not bool(((stored > 0) & stored.isfinite()).all()):
+            raise ValueError(f"{name} must be a positive time, found {stored.tolist()}")
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -185,7 +185,7 @@ def unpack(
 
 
 def check_place(progress: Progress, order: Tensor, whole: Tensor) -> None:
-    """Check that a checkpoint belongs to these data and settings; ``whole`` is what an epoch goes through."""
+    """Check that a checkpoint belongs to these data and settings; ``whole`` are all targets of an epoch."""
     reason = ""
     if len(progress.log) != progress.epoch:
         reason = f"{progress.epoch} epochs, and {len(progress.log)} in its log"

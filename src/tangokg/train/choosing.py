@@ -1,4 +1,4 @@
-"""Models without parameters: nothing is learned, but something may be chosen on the validation part."""
+"""Models without parameters: nothing is learned, but values may be chosen on the validation part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tangokg.train.checkpoint import Progress
 
 
 def choose(model: Model, exam: Exam | None) -> tuple[Model, Progress]:
-    """Let the model choose by its time-aware ranks in ``exam``; returns it with the time that this took."""
+    """Let the model choose by its time-aware ranks in ``exam``; returns the model and the time taken."""
     began = time.monotonic()
     if exam is not None:
         model.choose(exam.queries.r, lambda: 1 / examine(model, exam).ranks["time-aware"].realistic)

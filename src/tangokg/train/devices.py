@@ -1,4 +1,4 @@
-"""Where a run computes, and with what precision."""
+"""The device and the precision of a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def choose_device(name: str) -> torch.device:
 def make_fabric(settings: TrainSettings) -> Any:
     """Lightning Fabric on the device and with the precision of the settings; for tf32 see :func:`product_precision`.
 
-    Each process has one device, also under Slurm, which Fabric shall not look for: :mod:`tangokg.train.processes` does.
+    Each process has one device. Fabric must not detect Slurm; :mod:`tangokg.train.processes` does.
     """
     from lightning.fabric import Fabric
     from lightning.fabric.plugins.environments.lightning import LightningEnvironment
@@ -44,7 +44,7 @@ def make_fabric(settings: TrainSettings) -> Any:
 
 @contextmanager
 def product_precision(settings: TrainSettings) -> Iterator[None]:
-    """Compute matrix products of a GPU in tf32 only if the settings say so; the process's own choice comes back."""
+    """Compute matrix products on a GPU in tf32 only if the settings say so; restore the process's choice afterwards."""
     matmul = torch.backends.cuda.matmul
     before = matmul.allow_tf32
     if choose_device(settings.device).type == "cuda":
@@ -56,12 +56,12 @@ def product_precision(settings: TrainSettings) -> Iterator[None]:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where a model is: on the device of its weights, without any on the CPU."""
+    """The device of a model's weights; the CPU if it has none."""
     return next((tensor.device for tensor in chain(model.parameters(), model.buffers())), torch.device("cpu"))
 
 
 def name_of(device: torch.device) -> str:
-    """The GPU by its name, a CPU by its model and how many cores may be used."""
+    """The name of a device: the GPU's name, or the CPU's model and its number of usable cores."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""A model whose entities are divided among processes: its tables are cut, put together again, and saved whole."""
+"""Divide a model's entities among processes: cut its tables, put them together again, and save them whole."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tangokg.train.settings import RunConfig
 
 
 def divide(model: Model, group: Group, config: RunConfig) -> Group:
-    """The group as the settings want it: each process with windows of its own, or with entities of its own.
+    """The group that the settings ask for: each process takes some windows, or some entities.
 
-    In that case the model keeps the rows of this process alone.
+    In the second case the model keeps only the rows of this process.
     """
     if group.size == 1:
         return group
@@ -44,7 +44,7 @@ def divide(model: Model, group: Group, config: RunConfig) -> Group:
 
 
 def unite(model: Model) -> None:
-    """The whole model again, in every process."""
+    """Restore the whole model in every process."""
     if model.shard.whole:
         return
     for name in model.divided:
@@ -54,7 +54,7 @@ def unite(model: Model) -> None:
 
 
 def put_together(model: Model, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a checkpoint with all rows, in the first process; every process gives its own."""
+    """The tensors of a checkpoint with all rows, in the first process; every process sends its own."""
     return {
         name: model.shard.put_together(x.detach().cpu(), everywhere=False) if _is_divided(model, name, x) else x
         for name, x in tensors.items()
@@ -62,7 +62,7 @@ def put_together(model: Model, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def cut(model: Model, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a checkpoint with the rows of this process; one of another number of processes serves as well."""
+    """The tensors of a checkpoint with the rows of this process; the number of processes may have changed."""
     rows = model.shard.rows
     return {name: x[rows].clone() if _is_divided(model, name, x) else x for name, x in tensors.items()}
 
@@ -73,13 +73,13 @@ def _is_divided(model: Model, name: str, tensor: Tensor) -> bool:
 
 
 def clip_divided(model: Model, largest: float) -> None:
-    """Clip the norm of the gradient, to which the rows of every process count."""
+    """Clip the norm of the gradient, taken over the rows of all processes."""
     grads = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
     squares = {name: grad.square().sum() for name, grad in grads.items()}
     zero = next(iter(squares.values())).new_zeros(())
-    own = sum((square for name, square in squares.items() if name in model.divided), zero)
+    divided = sum((square for name, square in squares.items() if name in model.divided), zero)
     alike = sum((square for name, square in squares.items() if name not in model.divided), zero)
-    norm = (alike + model.shard.total(own)).sqrt()
+    norm = (alike + model.shard.total(divided)).sqrt()
     scale = (largest / (norm + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_ has it
     with torch.no_grad():
         for grad in grads.values():

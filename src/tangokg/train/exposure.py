@@ -1,4 +1,4 @@
-"""Which facts the weights of a run depend on: what it may be measured on, and what may be trained from it."""
+"""The facts that the weights of a run depend on: they limit what it may be evaluated on and what may start from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARK = "not comparable"
 
 @dataclass(frozen=True)
 class Exposure:
-    """The last time that the weights depend on through training, selection, or the runs they were started from."""
+    """The last time that the weights depend on, through training, selection, or the runs they started from."""
 
     until: float = -np.inf  # in the clock of the run
     refit: bool = False  # trained on all parts after the selection
@@ -47,7 +47,7 @@ class Exposure:
 
     @classmethod
     def from_note(cls, note: Any, dataset: Dataset) -> Exposure:
-        """The exposure that a note holds; a run of an older version depends on its training and validation parts."""
+        """Read the exposure from a note; a run of an older version depends on its training and validation parts."""
         if not note:
             return cls.of(dataset)
         names = [field.name for field in fields(cls)]
@@ -57,11 +57,11 @@ class Exposure:
 
 
 def everything(dataset: Dataset) -> Dataset:
-    """All parts as one to train on."""
+    """All parts joined into one training part."""
     nothing = dataset.test.select(slice(0))
-    whole = concatenate([part for part in (dataset.valid, dataset.test, dataset.train) if len(part)])
-    order = np.argsort(whole.t, kind="stable")
-    return replace(dataset, train=whole.select(order), valid=nothing, test=nothing)
+    combined = concatenate([part for part in (dataset.valid, dataset.test, dataset.train) if len(part)])
+    order = np.argsort(combined.t, kind="stable")
+    return replace(dataset, train=combined.select(order), valid=nothing, test=nothing)
 
 
 def seen_before(before: Exposure, dataset: Dataset) -> str:

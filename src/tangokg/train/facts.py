@@ -17,7 +17,7 @@ PARTS = ("train", "valid", "test", "before", "after")  # a fact's part is its nu
 
 
 def facts_file(dataset: Dataset, note: dict[bytes, bytes] | None = None) -> bytes:
-    """The content of the file, with a note."""
+    """The content of the facts file, with a note."""
     facts = dataset.facts
     columns = {c: getattr(facts, c) for c in "srot"}
     part = np.concatenate([np.full(len(part), PARTS.index(name), np.int8) for name, part in dataset.parts.items()])
@@ -28,7 +28,7 @@ def facts_file(dataset: Dataset, note: dict[bytes, bytes] | None = None) -> byte
 
 
 def read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Dataset:
-    """The parts that a file holds."""
+    """Read the parts from a facts file."""
     try:
         table = pq.read_table(path)
         s, r, o, t, part = (table.column(c).to_numpy().astype(np.int64) for c in ("s", "r", "o", "t", "part"))
@@ -36,7 +36,7 @@ def read_facts(path: Path, vocab: Vocabulary, clock: Clock, name: str) -> Datase
         exact = table.column("exact").to_numpy().astype(np.float64) if timed else None
     except FileNotFoundError:
         raise RunError(
-            f"{path}: the facts are not here; a shared run may come without them. Give them when it is loaded: "
+            f"{path}: the facts are missing; a shared run may come without them. Give them when it is loaded: "
             f"tk.load(RUN, facts=events), with dated facts as tk.read_events takes them. For the command line, save "
             f"what was loaded as a run folder: tk.load(RUN, facts=events).save(FOLDER)."
         ) from None

@@ -9,7 +9,7 @@ from tangokg.train.settings import TrainSettings
 
 
 def diverged(what: str, settings: TrainSettings) -> TrainingError:
-    """The error for training that diverged, with what to change."""
+    """The error for diverged training, with advice on what to change."""
     return TrainingError(
         f"{what}. Take a smaller learning rate (--set learning_rate={settings.learning_rate / 3:.1g}) or shorter "
         f"intervals (--set step_time=...)."
@@ -17,7 +17,7 @@ def diverged(what: str, settings: TrainSettings) -> TrainingError:
 
 
 def check_finite(model: nn.Module, epoch: int, settings: TrainSettings) -> None:
-    """End a run whose weights are NaN or infinite, even where no validation would show it."""
+    """End a run whose weights are NaN or infinite, even if no validation shows it."""
     for name, parameter in model.named_parameters():
         if not bool(parameter.detach().isfinite().all()):
             raise diverged(f"the weights {name} became NaN or infinite (epoch {epoch})", settings)

@@ -29,7 +29,7 @@ class FileLock:
         self._lock = filelock.FileLock(path, thread_local=False)
 
     def try_acquire(self) -> bool:
-        """Take the lock if it is free."""
+        """Take the lock if it is free; returns whether it was."""
         if self._lock.is_locked:
             return False
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ class FileLock:
         return True
 
     def acquire(self) -> bool:
-        """Wait for the lock; true, as Optuna's journal wants it."""
+        """Wait for the lock; returns True, as Optuna's journal expects."""
         while not self.try_acquire():
             time.sleep(WAIT_SECONDS)
         return True
@@ -60,7 +60,7 @@ class FileLock:
 
 @contextmanager
 def owning(folder: Path, wait: float = 0.0) -> Iterator[None]:
-    """Be the only process that writes ``folder``; if another one does, an error names it after ``wait`` seconds.
+    """Be the only process that writes ``folder``; after ``wait`` seconds, raise an error that names another writer.
 
     The lock file lies beside the folder, which may be replaced, and says who holds it. The same thread may take it
     again.
@@ -83,7 +83,7 @@ def owning(folder: Path, wait: float = 0.0) -> Iterator[None]:
             f"{folder} is in use by {_holder(path)}. Wait until it ends, stop it, or choose another --out (or RUN)."
         ) from None
     except OSError as error:
-        raise RunError(f"{folder}: cannot be made: {error.strerror or error}. Choose another --out.") from None
+        raise RunError(f"{folder}: cannot be created: {error.strerror or error}. Choose another --out.") from None
     try:
         if outermost:
             _sign(path)

@@ -31,7 +31,7 @@ SUCCESS, FAILED, ABORTED = "success", "failed", "aborted"
 
 @dataclass
 class Tracker:
-    """A logger of Lightning, and how far it has come."""
+    """A Lightning logger, and the epochs that it already has."""
 
     name: str
     logger: Any
@@ -40,23 +40,23 @@ class Tracker:
     new: bool = True  # it does not have the settings yet
 
 
-# Lightning's logger of each name, for a run folder (or the name of a run without one) and the run to go on with.
+# Lightning's logger of each name, for a run folder (or the name of a run without one) and the run to continue.
 
 
 def _csv(run: Path, version: str) -> Tracker:
-    """Written anew by each session: Lightning's logger deletes the rows of an earlier one."""
+    """Each session writes a new file: Lightning's logger deletes the rows of an earlier session."""
     from lightning.fabric.loggers.csv_logs import CSVLogger
 
     (run / FOLDER / "csv" / "metrics.csv").unlink(missing_ok=True)
-    made = CSVLogger(run, FOLDER, "csv")
-    return Tracker("csv", made, made.finalize)
+    lightning = CSVLogger(run, FOLDER, "csv")
+    return Tracker("csv", lightning, lightning.finalize)
 
 
 def _tensorboard(run: Path, version: str) -> Tracker:
     from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
-    made = TensorBoardLogger(run, FOLDER, "tensorboard")
-    return Tracker("tensorboard", made, made.finalize)
+    lightning = TensorBoardLogger(run, FOLDER, "tensorboard")
+    return Tracker("tensorboard", lightning, lightning.finalize)
 
 
 def _mlflow(run: Path, version: str) -> Tracker:
@@ -65,10 +65,10 @@ def _mlflow(run: Path, version: str) -> Tracker:
     from lightning.pytorch.loggers import MLFlowLogger
 
     experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-    made = MLFlowLogger(experiment, run.name, mlflow.get_tracking_uri(), run_id=version or None)
+    lightning = MLFlowLogger(experiment, run.name, mlflow.get_tracking_uri(), run_id=version or None)
     if version:
-        made.experiment.update_run(version, status="RUNNING")
-    return Tracker("mlflow", made, lambda status: made.finalize("KILLED" if status == ABORTED else status))
+        lightning.experiment.update_run(version, status="RUNNING")
+    return Tracker("mlflow", lightning, lambda status: lightning.finalize("KILLED" if status == ABORTED else status))
 
 
 def _wandb(run: Path, version: str) -> Tracker:
@@ -79,16 +79,16 @@ def _wandb(run: Path, version: str) -> Tracker:
     ours = wandb.run is None  # else the one that is open is used, and left open
     options = wandb.Settings(console="off", disable_git=True, save_code=False, x_disable_meta=True)
     project, place = os.environ.get("WANDB_PROJECT", PROJECT), os.environ.get("WANDB_DIR", ".")
-    made: Any = WandbLogger(
+    lightning: Any = WandbLogger(
         name=run.name, project=project, id=version or uuid.uuid4().hex[:8], save_dir=place, settings=options
     )
 
     def close(status: str) -> None:
-        made.finalize(status)
+        lightning.finalize(status)
         if ours:
-            made.experiment.finish(exit_code=int(status == FAILED))
+            lightning.experiment.finish(exit_code=int(status == FAILED))
 
-    return Tracker("wandb", made, close)
+    return Tracker("wandb", lightning, close)
 
 
 LOGGERS: dict[str, Callable[[Path, str], Tracker]] = {
@@ -102,29 +102,29 @@ LOCAL = ("csv", "tensorboard")  # write into the run folder
 
 
 def choose_loggers(loggers: str | Sequence[Any] | None, kept: bool = True) -> list[Any]:
-    """The names and objects given, checked before anything is read; ``kept`` says whether there is a run folder."""
-    given = loggers.split(",") if isinstance(loggers, str) else loggers or ()
-    chosen = list(dict.fromkeys(one.strip() if isinstance(one, str) else one for one in given))
-    for one in chosen:
-        if not isinstance(one, str):
-            if not (callable(getattr(one, "log_metrics", None)) and callable(getattr(one, "log_hyperparams", None))):
+    """Check the given names and objects before anything is read; ``kept`` says whether there is a run folder."""
+    listed = loggers.split(",") if isinstance(loggers, str) else loggers or ()
+    chosen = list(dict.fromkeys(item.strip() if isinstance(item, str) else item for item in listed))
+    for item in chosen:
+        if not isinstance(item, str):
+            if not (callable(getattr(item, "log_metrics", None)) and callable(getattr(item, "log_hyperparams", None))):
                 known = ", ".join(LOGGERS)
-                raise ConfigError(f"loggers: {one!r:.60} is neither one of {known} nor a Lightning logger.")
-        elif one not in LOGGERS:
-            raise ConfigError(f"unknown tracker {one!r}.{offer(nearest(one, LOGGERS))} Known: {', '.join(LOGGERS)}.")
-        elif one not in CORE and find_spec(one) is None:
+                raise ConfigError(f"loggers: {item!r:.60} is neither one of {known} nor a Lightning logger.")
+        elif item not in LOGGERS:
+            raise ConfigError(f"unknown tracker {item!r}.{offer(nearest(item, LOGGERS))} Known: {', '.join(LOGGERS)}.")
+        elif item not in CORE and find_spec(item) is None:
             raise ConfigError(
-                f"the tracker {one!r} needs the extra {one!r} ({one} is missing): pip install 'tangokg[{one}]'."
+                f"the tracker {item!r} needs the extra {item!r} ({item} is missing): pip install 'tangokg[{item}]'."
             )
-        elif one in LOCAL and not kept:
-            raise ConfigError(f"the tracker {one!r} writes into the run folder: give out=, or a Lightning logger.")
+        elif item in LOCAL and not kept:
+            raise ConfigError(f"the tracker {item!r} writes into the run folder: give out=, or a Lightning logger.")
     return chosen
 
 
 class Tracking:
-    """A reporter that passes all on to ``shown``, and the epochs to trackers; one that fails is left out.
+    """A reporter that forwards everything to ``shown``, and epochs to trackers; a tracker that fails is left out.
 
-    A tracker is not sent again what it has: a resumed run goes on in the same run of the tracker.
+    Nothing is sent to a tracker twice: a resumed run continues the same run of the tracker.
     """
 
     def __init__(self, shown: Reporter, trackers: Sequence[Tracker] = (), file: Path | None = None) -> None:
@@ -144,7 +144,7 @@ class Tracking:
         self._remember()
 
     def end(self, metrics: Mapping[str, Any], progress: Progress) -> None:
-        """Send the test metrics, of a form as in ``metrics.json``."""
+        """Send the test metrics, in the form of ``metrics.json``."""
         test = metrics.get("test", {}).get("time-aware", {})
         final = {_name(f"test_{name}"): value for name, value in test.items()} | {"best_epoch": progress.best_epoch}
 
@@ -160,7 +160,7 @@ class Tracking:
         self._each(lambda tracker: tracker.close(status))
 
     def _each(self, call: Callable[[Tracker], None]) -> None:
-        """Call every tracker; if one fails, say so once and go on without it."""
+        """Call every tracker; if one fails, warn once and continue without it."""
         for tracker in tuple(self.trackers):
             try:
                 call(tracker)
@@ -169,8 +169,8 @@ class Tracking:
                 logger.warning(f"The tracker {tracker.name} failed ({_reason(error)}); training goes on without it.")
 
     def _remember(self) -> None:
-        """Keep what a resumed run has to know; no address of a server, which may hold a password."""
-        notes = {one.name: _note(one) for one in self.trackers if one.name in LOGGERS}
+        """Store what a resumed run needs; no server address, which may contain a password."""
+        notes = {tracker.name: _note(tracker) for tracker in self.trackers if tracker.name in LOGGERS}
         if self.file is not None and notes:
             with suppress(RunError):  # a full disk: the checkpoint will say so
                 write_atomically(self.file, json.dumps(_notes(self.file) | notes).encode())
@@ -180,16 +180,18 @@ class Tracking:
 def tracking(
     chosen: Sequence[Any], run: Path | None, name: str, shown: Reporter, dataset: Dataset, config: RunConfig
 ) -> Iterator[Tracking]:
-    """Start the trackers of :func:`choose_loggers`, and end them with what comes of the training.
+    """Start the trackers of :func:`choose_loggers`, and end them with the outcome of training.
 
-    ``run`` is the folder of the run, ``name`` its name where it has none. One that cannot be started is an error.
+    ``run`` is the run folder, ``name`` replaces it if there is none. A tracker that cannot be started is an error.
     """
     file = None if run is None else run / FILE
     notes = {} if file is None else _notes(file)
     tracked, status = Tracking(shown, (), file), FAILED
     try:
-        for one in chosen:
-            tracked.trackers.append(_start(one, run or Path(name), notes.get(one, {}) if isinstance(one, str) else {}))
+        for item in chosen:
+            tracked.trackers.append(
+                _start(item, run or Path(name), notes.get(item, {}) if isinstance(item, str) else {})
+            )
         tracked.begin(_settings(dataset, config))
         yield tracked
         status = SUCCESS
@@ -201,7 +203,7 @@ def tracking(
 
 
 def _start(chosen: Any, run: Path, note: Mapping[str, Any]) -> Tracker:
-    """The tracker of a name or of a logger, with its run opened."""
+    """The tracker for a name or a logger, with its run opened."""
     if not isinstance(chosen, str):
         return Tracker(type(chosen).__name__, chosen, getattr(chosen, "finalize", lambda status: None), sent=None)
     try:
@@ -225,7 +227,7 @@ def _send_settings(tracker: Tracker, settings: Mapping[str, Any]) -> None:
 
 
 def _send_epochs(tracker: Tracker, log: Sequence[Mapping[str, float]]) -> None:
-    """The rows that the tracker does not have."""
+    """Send the epochs that the tracker does not have yet."""
     for row in log[len(log) - 1 if tracker.sent is None else tracker.sent :]:
         metrics = {_name(name): value for name, value in row.items() if name != "epoch"}
         tracker.logger.log_metrics(metrics, step=int(row["epoch"]))
@@ -241,7 +243,7 @@ def _name(column: str) -> str:
 
 
 def _settings(dataset: Dataset, config: RunConfig) -> dict[str, Any]:
-    """What the run is: model, seed, settings and the size of the data."""
+    """The settings to track: model, seed, settings and the size of the data."""
     sizes = {f"{name}_facts": len(part) for name, part in dataset.parts.items()}
     names = {"entities": dataset.vocab.num_entities, "relations": dataset.vocab.num_relations}
     tables = {key: value for key, value in config.to_tables().items() if key != "schema"}
@@ -253,7 +255,7 @@ def _note(tracker: Tracker) -> dict[str, Any]:
 
 
 def _notes(file: Path) -> dict[str, Any]:
-    """Name of each tracker of a run so far -> its run there, and the epochs that it has."""
+    """Name of each tracker that a run has used -> the tracker's run, and the epochs that it has."""
     try:
         notes: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if all(isinstance(note["run"], str) and type(note["epochs"]) is int for note in notes.values()):

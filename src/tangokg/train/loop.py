@@ -57,7 +57,7 @@ def fit(
     fabric = make_fabric(config.train)
     with product_precision(config.train):
         material = Material.of(dataset, fabric.device, config.train.horizons)
-        learns, model = can_learn(config, material, group.size), first_model(config, material.own, start)
+        learns, model = can_learn(config, material, group.size), first_model(config, material.source, start)
         if not learns:
             return choose(model.to(fabric.device), material.exam)
         session = Session(config, material, model, fabric, checkpoint, reporter, log, like, group)
@@ -70,7 +70,7 @@ def fit(
 
 
 def _run(session: Session, stop: Stop) -> None:
-    """Train to the end, or raise :class:`Interrupted` with what was kept; a second signal ends at once."""
+    """Train to the end, or raise :class:`Interrupted` with the best weights so far; a second signal ends at once."""
     with watching() as watch, watch.patiently():
         try:
             session.run(first_of(watch.stop, stop, Budget(session.settings.budget)))
@@ -131,7 +131,7 @@ class Session:
         try:
             tensors = cut(self.plain, tensors)
             self.order, self.best, self.progress = unpack(tensors, note, self.plain, self.optimizer, self.generators)
-            check_place(self.progress, self.order, self._asked_of())
+            check_place(self.progress, self.order, self._targets())
         except RunError as error:
             raise RunError(f"{self.checkpoint}: {error}") from None
 
@@ -146,19 +146,19 @@ class Session:
         self.saved = time.monotonic()
 
     def _due(self) -> bool:
-        """Whether it is time for a checkpoint; where all processes take part in it, all say the same."""
+        """Whether it is time for a checkpoint; if all processes take part in it, all agree."""
         late = time.monotonic() - self.saved > self.settings.checkpoint_seconds
         return bool(self.group.largest(int(late))) if self.group.divides_entities else late
 
     def run(self, stop: Stop) -> None:
-        """Epoch after epoch until the settings or ``stop`` say so; the progress says which."""
+        """Train epoch by epoch until the settings or ``stop`` end it; the progress records which."""
         p = self.progress
         if not p.epoch and not p.position:
             self.plain.settle(self.material.train)
         p.ended = self.done()
         while not p.ended:
             if not p.position:
-                self.order = self._asked_of()[torch.randperm(len(self._asked_of()), generator=self.generators["order"])]
+                self.order = self._targets()[torch.randperm(len(self._targets()), generator=self.generators["order"])]
             p.ended = self.epoch(stop)
             if not p.ended:
                 self._close_epoch()
@@ -171,19 +171,19 @@ class Session:
             self.plain.settle(self.material.train)
             self._keep_weights()
 
-    def _asked_of(self) -> Tensor:
-        """What an epoch goes through: target snapshots, or edges."""
+    def _targets(self) -> Tensor:
+        """All targets of an epoch: target snapshots, or edges."""
         return self.material.edges if self.settings.batch_queries else self.material.targets
 
     def _ending(self, stop: Stop) -> str:
         """Why to end after an epoch, or ""; a request to stop comes first."""
-        said = self._agree(stop)
-        return said if said == STOPPED else self.done() or said
+        ending = self._agree(stop)
+        return ending if ending == STOPPED else self.done() or ending
 
     def _agree(self, stop: Stop) -> str:
-        """What ``stop`` says, in one process or another: all of them end at the same step."""
-        said, reasons = stop(self.progress), ("", *ENDINGS)
-        return said if self.group.size == 1 else reasons[self.group.largest(reasons.index(said))]
+        """The answer of ``stop`` in any of the processes, so that all end at the same step."""
+        ending, reasons = stop(self.progress), ("", *ENDINGS)
+        return ending if self.group.size == 1 else reasons[self.group.largest(reasons.index(ending))]
 
     def done(self) -> str:
         """Which limit of the settings is reached, if any."""
@@ -204,11 +204,11 @@ class Session:
         self.plain.train()
         device = self.fabric.device
         totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss over queries, queries; read rarely
-        left = self.order[self.progress.position :]
-        for some in left.split(self.settings.batch_queries or self.settings.batch_windows) if len(left) else ():
-            self._step(some, totals)
+        rest = self.order[self.progress.position :]
+        for targets in rest.split(self.settings.batch_queries or self.settings.batch_windows) if len(rest) else ():
+            self._step(targets, totals)
             give_memory_back(device)
-            self.progress.position += len(some)
+            self.progress.position += len(targets)
             if self.reporter is not None and self.group.first and time.monotonic() - self.reported > REPORT_SECONDS:
                 self._read(totals)
                 self.reporter.step(self.progress, self.settings, len(self.order))
@@ -224,16 +224,16 @@ class Session:
         self._read(totals)
         return ""
 
-    def _step(self, some: Tensor, totals: Tensor) -> None:
-        """One step over some target snapshots, or over some edges of all of them; each process takes its share."""
-        train, group, rows = self.material.train, self.group, len(some)
+    def _step(self, targets: Tensor, totals: Tensor) -> None:
+        """One step over some target snapshots or edges; each process takes its share."""
+        train, group, rows = self.material.train, self.group, len(targets)
         share = group.share(rows)
-        windows, queries, count = self.material.draw(some, share, self.settings, self.generators["order"])
-        if group.rank and group.divides_windows:  # the others draw anew at each step: only the first's state is kept
+        windows, queries, count = self.material.draw(targets, share, self.settings, self.generators["order"])
+        if group.rank and group.divides_windows:  # reseeded each step: only the first process's state is kept
             place = (self.seed, group.rank, self.progress.epoch, self.progress.position)
             self.generators["masks"].manual_seed(hash(place) % 2**63)
         for norm in self.norms:
-            norm.apart = share == slice(None)
+            norm.per_process = share == slice(None)
         loss = self.loss(lambda model: model(train, windows, queries, self.generators["masks"]))
         if group.divides_windows:
             loss = loss * group.weight(rows, len(queries), count)
@@ -251,7 +251,7 @@ class Session:
         totals[1] += count
 
     def _read(self, totals: Tensor) -> None:
-        """Add the sums on the device to the progress; a loss that is NaN or infinite ends the run."""
+        """Add the sums on the device to the progress; a NaN or infinite loss ends the run."""
         loss, queries = totals.tolist()
         totals.zero_()
         if not math.isfinite(loss):
@@ -261,7 +261,7 @@ class Session:
         self.progress.queries += int(queries)
 
     def _close_epoch(self) -> None:
-        """Validate, keep the weights where they are the best so far, and log the epoch."""
+        """Validate, keep the weights if they are the best so far, and log the epoch."""
         p = self.progress
         check_finite(self.plain, p.epoch + 1, self.settings)
         row: dict[str, float] = {"epoch": p.epoch + 1, "loss": p.loss_sum / max(p.queries, 1)}
@@ -296,11 +296,11 @@ class Session:
     def _expect_check(self) -> None:
         """Before the first validation, estimate its time: half of what training takes for as many questions."""
         if self.material.exam is not None and not self.progress.epoch:
-            asked = self.progress.position / len(self.order) * self.questions
-            self.progress.check_seconds = 0.5 * self.progress.seconds * len(self.material.exam) / asked
+            trained = self.progress.position / len(self.order) * self.questions
+            self.progress.check_seconds = 0.5 * self.progress.seconds * len(self.material.exam) / trained
 
     def finish(self) -> Model:
-        """The model with its best weights, without what only training needs."""
+        """The model with its best weights; memory that only training needs is released."""
         self.plain.release()
         if self.best:
             self.plain.load_state_dict(self.best)

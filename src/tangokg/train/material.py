@@ -1,4 +1,4 @@
-"""Dataset and config -> what a training looks at: snapshots, validation queries, resolved settings, first weights."""
+"""Dataset and config -> the input of training: snapshots, validation queries, resolved settings, first weights."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tangokg.train.settings import RunConfig, TrainSettings, by_rule
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What training looks at: the training snapshots, and what is asked of validation."""
+    """The input of training: the training snapshots, and the validation queries."""
 
-    own: Timeline  # the training part alone, on the host: what the model is made from
-    train: Timeline  # the same with earlier snapshots, where there are some; these are known, not trained on
+    source: Timeline  # the training part alone, on the host: the model is built from it
+    train: Timeline  # the same with earlier snapshots, if any; these are known, but not trained on
     first: int  # index of the first training snapshot
     exam: Exam | None  # the queries of the validation part, where there is one
 
     @classmethod
     def of(cls, dataset: Dataset, device: torch.device, horizons: int = 1) -> Material:
-        """With ``horizons`` > 1 each validation query is asked one step ahead, and up to so many steps ahead.
+        """With ``horizons`` > 1 each validation query is asked twice: one step ahead, and up to so many steps ahead.
 
         What training has seen is always known: the weights know it too.
         """
@@ -41,19 +41,19 @@ class Material:
         size = known.before(float(dataset.valid.t.min())) if len(dataset.valid) else len(known)
         train = known.leading(size)
         if dataset.before is not None:
-            own = build_timeline(dataset.train)
+            source = build_timeline(dataset.train)
         else:
-            own = train if known is on_host else on_host.leading(size)
+            source = train if known is on_host else on_host.leading(size)
         first = train.before(float(dataset.train.t.min())) if len(dataset.train) else len(train)
         target = torch.arange(size, len(known))
         if not len(target):
-            return cls(own, train, first, None)
+            return cls(source, train, first, None)
         if horizons == 1:
-            return cls(own, train, first, prepare(known, target))
+            return cls(source, train, first, prepare(known, target))
         far = torch.arange(len(target)).clamp(max=horizons - 1)
         ahead = torch.stack([torch.zeros_like(far), far], dim=1).flatten()
         protocol = Protocol(windows=lambda timeline, _: windows_ahead(timeline, target.repeat_interleave(2), ahead))
-        return cls(own, train, first, prepare(known, target.repeat_interleave(2), protocol))
+        return cls(source, train, first, prepare(known, target.repeat_interleave(2), protocol))
 
     @property
     def targets(self) -> Tensor:
@@ -67,16 +67,16 @@ class Material:
         return torch.arange(int(ends[max(self.first, 1)]), int(ends[-1]))
 
     def draw(
-        self, some: Tensor, share: slice, settings: TrainSettings, generator: torch.Generator
+        self, targets: Tensor, share: slice, settings: TrainSettings, generator: torch.Generator
     ) -> tuple[Windows, Queries, int]:
         """A step over target snapshots or edges: ``share`` of its windows and queries, and how many all have."""
         if settings.batch_queries:
-            return *queries_of(self.train, some[share]), len(some)
-        windows = draw_windows(self.train, some, settings.horizons, generator)
-        count = int(self.train.num_edges[some.numpy()].sum())
+            return *queries_of(self.train, targets[share]), len(targets)
+        windows = draw_windows(self.train, targets, settings.horizons, generator)
+        count = int(self.train.num_edges[targets.numpy()].sum())
         if share == slice(None):
-            return windows, queries_at(self.train, some), count
-        return windows.select(share), queries_at(self.train, some[share]), count
+            return windows, queries_at(self.train, targets), count
+        return windows.select(share), queries_at(self.train, targets[share]), count
 
 
 def resolve(config: RunConfig, dataset: Dataset) -> RunConfig:
@@ -100,23 +100,23 @@ def build_model(config: RunConfig, train: Timeline) -> Model:
 
 
 def can_learn(config: RunConfig, material: Material, processes: int = 1) -> bool:
-    """Whether the model has parameters; too few times, or too little memory for them, is an error."""
+    """Whether the model has parameters to train; raises an error if there are too few times or too little memory."""
     with torch.device("meta"):  # sizes without memory
-        sized = build_model(config, material.own)
+        sized = build_model(config, material.source)
     if not any(True for _ in sized.parameters()):
         return False
     if not len(material.targets):
         raise TrainingError(
-            f"the training part has {len(material.own)} distinct time(s); learning from history takes two at least. "
+            f"the training part has {len(material.source)} distinct time(s); learning from history takes two at least. "
             f"Give more data, or a finer time unit."
         )
     check_memory(sized, material.train, config.train, material.train.device, processes)
     return True
 
 
-def first_model(config: RunConfig, own: Timeline, start: Callable[[Model], None] | None) -> Model:
+def first_model(config: RunConfig, train: Timeline, start: Callable[[Model], None] | None) -> Model:
     """The model with its first weights: drawn, then set by ``start`` where it is given."""
-    model = build_model(config, own)
+    model = build_model(config, train)
     if start is not None:
         start(model)
     return model

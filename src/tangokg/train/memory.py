@@ -1,4 +1,4 @@
-"""Check before a run starts that it fits into memory; and control what the allocator keeps."""
+"""Check before a run starts that it fits into memory, and control how much memory the allocator keeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LITTLE = 0.3  # of all memory: if less is free, freed blocks go back to the syst
 
 
 class Needed(NamedTuple):
-    """Bytes that a process of a training needs, about."""
+    """Roughly how many bytes a training process needs."""
 
     weights: int  # with gradients, two moments and the best weights
     scores: int  # of the part of a step that is computed at once
@@ -27,12 +27,12 @@ class Needed(NamedTuple):
 
     @property
     def fixed(self) -> int:
-        """What remains however few scores are computed at once."""
+        """The memory needed however few scores are computed at once."""
         return self.weights + self.questions + self.history
 
 
 def needed_bytes(model: Model, timeline: Timeline, train: TrainSettings, processes: int = 1) -> Needed:
-    """What training takes, before it starts; of several processes each divides the windows, or the entities.
+    """Estimate the memory that training takes; several processes divide the windows, or the entities.
 
     Scores of a model whose loss is computed in parts take no more than ``score_memory``, or those of one question.
     """
@@ -50,14 +50,14 @@ def needed_bytes(model: Model, timeline: Timeline, train: TrainSettings, process
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Free memory in bytes; None where the system does not say."""
+    """Free memory in bytes; None if the system does not report it."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return _meminfo("MemAvailable") if device.type == "cpu" else None
 
 
 def _meminfo(name: str) -> int | None:
-    """A row of ``/proc/meminfo`` in bytes; None where there is none."""
+    """A row of ``/proc/meminfo`` in bytes; None if it is missing."""
     meminfo = Path("/proc/meminfo")
     if not meminfo.exists():
         return None
@@ -68,7 +68,7 @@ def _meminfo(name: str) -> int | None:
 def check_memory(
     model: Model, timeline: Timeline, train: TrainSettings, device: torch.device, processes: int = 1
 ) -> None:
-    """Raise before a run that cannot fit, with what takes the memory and what to change."""
+    """Raise an error for a run that cannot fit, with what takes the memory and what to change."""
     needed, free = needed_bytes(model, timeline, train, processes), free_bytes(device)
     need = sum(needed)
     if free is None or need <= free:
@@ -91,7 +91,7 @@ def check_memory(
 
 
 def give_memory_back(device: torch.device) -> bool:
-    """Return freed blocks to the system where little of its memory is left; whether that was done."""
+    """Return freed blocks to the system if little of its memory is left; returns whether this was done."""
     free, total = (_meminfo(name) for name in ("MemAvailable", "MemTotal"))
     if device.type != "cpu" or free is None or total is None or free > LITTLE * total:
         return False
@@ -104,8 +104,8 @@ def give_memory_back(device: torch.device) -> bool:
 def keep_freed_memory() -> None:
     """Tell glibc to keep large freed blocks: it would return each to the system and fault its pages in again.
 
-    Measured 20 to 70 % of the time of large operations on CPU. Does nothing on other systems. It changes the whole
-    process, so that commands and worker processes call it, and no function of the library does.
+    This saves 20 to 70 % of the time of large operations on a CPU (measured), and does nothing on other systems. It
+    changes the whole process, so only commands and worker processes call it, never a function of the library.
     """
     if sys.platform != "linux":
         return

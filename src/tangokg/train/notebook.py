@@ -21,7 +21,7 @@ WIDTH = 30  # of the bar
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook, and not a terminal."""
+    """Whether this process is the kernel of a notebook."""
     ipython = sys.modules.get("IPython")  # a kernel has imported it
     shell = ipython.get_ipython() if ipython is not None else None
     return hasattr(shell, "kernel")

@@ -26,7 +26,7 @@ PATIENCE = timedelta(hours=12)  # the others wait while the first process measur
 
 @dataclass(frozen=True)
 class Group:
-    """Which of how many processes this is. Sums over all of them are the same in each."""
+    """The rank of this process and the number of processes. Sums over all of them are the same in each."""
 
     rank: int = 0
     size: int = 1
@@ -43,12 +43,12 @@ class Group:
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """The rows of ``count`` that this process takes; all of them where there are fewer rows than processes."""
+        """The rows of ``count`` that this process takes; all of them if there are fewer rows than processes."""
         return slice(self.rank, None, self.size) if self.size <= count and not self.divides_entities else slice(None)
 
-    def weight(self, count: int, own: int, total: int) -> float:
-        """What the mean over ``own`` queries counts in that over ``total``, with rows shared as by :meth:`share`."""
-        return own / max(1, total) if self.size <= count else 1 / self.size
+    def weight(self, count: int, part: int, total: int) -> float:
+        """The weight of the mean over ``part`` queries in that over ``total``, with rows shared as by :meth:`share`."""
+        return part / max(1, total) if self.size <= count else 1 / self.size
 
     def add_gradients(self, parameters: list[nn.Parameter], loss: Tensor) -> Tensor:
         """Sum the gradients over all processes in place, in one message with the loss, whose sum is returned.
@@ -67,8 +67,8 @@ class Group:
         *sums, used, total = flat.split([*(grad.numel() for grad in grads), len(parameters), 1])
         for parameter, sum_, users in zip(parameters, sums, used.tolist(), strict=True):
             parameter.grad = sum_.view_as(parameter) if users else None
-        whole: Tensor = total[0]
-        return whole
+        loss_sum: Tensor = total[0]
+        return loss_sum
 
     def largest(self, number: int) -> int:
         """The largest of the processes' numbers."""
@@ -82,7 +82,7 @@ class Group:
         return float(total / weights)
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes have arrived."""
         self.largest(0)
 
     def _reduce(self, numbers: Tensor, operation: Any = distributed.ReduceOp.SUM) -> Tensor:
@@ -95,7 +95,7 @@ ALONE = Group()
 
 
 def place() -> tuple[int, int, int]:
-    """Rank of this process, how many there are, and its rank on this machine, as torchrun or Slurm's srun say."""
+    """Rank of this process, number of processes, and rank on this machine, as set by torchrun or Slurm's srun."""
     for names in (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")):
         if all(name in os.environ for name in names):
             rank, size, local = (int(os.environ[name]) for name in names)
@@ -104,16 +104,16 @@ def place() -> tuple[int, int, int]:
 
 
 def to_start(devices: int | None, nodes: int | None, rendezvous: str | None) -> bool:
-    """Whether this command has to start the processes that it asks for; where they run already, it is checked."""
+    """Whether this command has to start the requested processes; checks the options if they run already."""
     size = place()[1]
     if size > 1:
         each = devices or size // (nodes or 1)
         if each * (nodes or size // each) != size:
-            asked = f"--devices {devices or 1} and --nodes {nodes or 1}"
-            raise ConfigError(f"{asked}: torchrun or Slurm started {size} processes. Leave the options out.")
+            options = f"--devices {devices or 1} and --nodes {nodes or 1}"
+            raise ConfigError(f"{options}: torchrun or Slurm started {size} processes. Leave the options out.")
         return False
     if rendezvous is not None and (nodes or 1) == 1:
-        raise ConfigError("--rendezvous is where several machines find one another: give --nodes N with it.")
+        raise ConfigError("--rendezvous is the meeting point of several machines: give --nodes N with it.")
     if (nodes or 1) > 1 and rendezvous is None:
         raise ConfigError(
             f"--nodes {nodes}: give the same command on each machine, with --rendezvous HOST:PORT, one of the machines "
@@ -125,7 +125,7 @@ def to_start(devices: int | None, nodes: int | None, rendezvous: str | None) -> 
 
 
 def start(words: Sequence[str], devices: int | None, nodes: int = 1, rendezvous: str | None = None) -> int:
-    """Run this command in so many processes on this machine; the exit status of the first that failed, or 0.
+    """Run this command in so many processes on this machine; returns the exit status of the first that failed, or 0.
 
     ``devices`` None: one for each GPU. Of several ``nodes`` each runs this command, and they meet at ``rendezvous``.
     """
@@ -154,7 +154,7 @@ def start(words: Sequence[str], devices: int | None, nodes: int = 1, rendezvous:
 
 @contextmanager
 def joined() -> Iterator[Group]:
-    """The group that torchrun or Slurm started this process in; alone where neither did. It is left at the end."""
+    """The group in which torchrun or Slurm started this process, or a group of one. It is left at the end."""
     if distributed.is_initialized():
         yield Group(distributed.get_rank(), distributed.get_world_size())
         return
@@ -175,7 +175,7 @@ def joined() -> Iterator[Group]:
 
 
 def _meeting_place(slurm: Mapping[str, str]) -> dict[str, str]:
-    """Where the tasks of a step of Slurm meet: on its first node, at a port that other steps do not take."""
+    """The meeting point of the tasks of a Slurm step: its first node, at a port that other steps do not use."""
     from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
     nodes = slurm.get("SLURM_STEP_NODELIST") or slurm.get("SLURM_JOB_NODELIST", "127.0.0.1")
@@ -184,15 +184,15 @@ def _meeting_place(slurm: Mapping[str, str]) -> dict[str, str]:
 
 
 class SharedBatchNorm(_BatchNorm):
-    """Batch normalisation by the mean and variance over all processes; with ``apart`` by those of this one."""
+    """Batch normalisation by the mean and variance over all processes; with ``per_process``, over this process only."""
 
-    apart = False
+    per_process = False
 
     def _check_input_dim(self, x: Tensor) -> None:
         """Any number of dimensions; channels are the second."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.apart or not self.training:
+        if self.per_process or not self.training:
             return super().forward(x)
         others = [dim for dim in range(x.dim()) if dim != 1]
         count = all_reduce(x.new_tensor(x.numel() // x.shape[1]))
@@ -216,9 +216,9 @@ class SharedBatchNorm(_BatchNorm):
 
 
 def share_batch_norms(model: nn.Module, group: Group) -> list[SharedBatchNorm]:
-    """Let the batch normalisations of a model's decoder sum over all processes; weights and names stay.
+    """Make the batch normalisations of a model's decoder sum over all processes; weights and names stay.
 
-    Those over entities see the same in each process, and stay as they are.
+    Normalisations over entities see the same data in each process, and stay as they are.
     """
     shared: list[SharedBatchNorm] = []
     for decoder in (module for module in model.modules() if isinstance(module, Decoder) and group.divides_windows):

@@ -11,7 +11,7 @@ LEAST_RATE = 0.02  # of the learning rate, at the end of a cosine schedule
 
 
 def learning_rate(settings: TrainSettings, epochs_done: float, log: Sequence[dict[str, float]]) -> float:
-    """The rate after ``epochs_done``, a part of an epoch included; ``log`` has the epochs whose validation counts."""
+    """The rate after ``epochs_done``, fractions included; ``log`` has the epochs whose validation counts."""
     if settings.schedule == "cosine":
         return settings.learning_rate * _cosine(epochs_done / settings.epochs, settings.warmup)
     marks = [row["valid_mrr"] for row in log if "valid_mrr" in row]

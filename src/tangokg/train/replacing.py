@@ -1,4 +1,4 @@
-"""A run folder is made as a whole or not at all: a failed start leaves the disk as it was, a replaced run included."""
+"""Create a run folder completely or not at all: a failed start leaves the disk, and a replaced run, unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("tangokg")
 
 @contextmanager
 def owning_run(out: str | Path) -> Iterator[None]:
-    """Be the only process that writes a run folder; parent folders made for a run that never began are removed."""
+    """Be the only process that writes a run folder; remove parent folders created for a run that never began."""
     out = Path(out).absolute()
     missing = [folder for folder in out.parents if not folder.exists()]
     try:
@@ -33,7 +33,7 @@ def owning_run(out: str | Path) -> Iterator[None]:
 
 @contextmanager
 def owning_existing(run: Path, wait: float = 0.0) -> Iterator[None]:
-    """Be the only process that writes an existing run; an error, before a lock is made beside it, if it is none."""
+    """Be the only process that writes an existing run; raises an error, before creating a lock, if it is not a run."""
     RunFolder(run).config()
     with owning(run, wait):
         yield
@@ -41,7 +41,7 @@ def owning_existing(run: Path, wait: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def replacing(out: str | Path, overwrite: bool) -> Iterator[None]:
-    """Move the run that ``overwrite`` replaces aside, until the new one has a checkpoint or weights.
+    """Move the run that ``overwrite`` replaces aside until the new one has a checkpoint or weights.
 
     If the new run is gone by then, the old one comes back. A kill loses neither: the name of the old run's folder is
     logged. An empty folder comes back as well.
@@ -72,7 +72,7 @@ def removing_failed(out: Path) -> Iterator[None]:
 
 
 def _is_worth_keeping(out: Path) -> bool:
-    """Whether a run is there that answers, or that training can be resumed from."""
+    """Whether the folder holds a run that can answer, or from which training can be resumed."""
     return RunFolder(out).checkpoint.exists() or RunFolder(out).usable
 
 

@@ -1,4 +1,4 @@
-"""A run folder: plain files with a schema version, from which a trained model comes back without executing anything."""
+"""A run folder: plain files with a schema version, from which a trained model is loaded without executing code."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether its training is complete."""
+        """Whether its training has finished."""
         if not self.usable:
             return False
         with suppress(RunError):  # reading the weights says what is wrong
@@ -89,14 +89,14 @@ class RunFolder:
 
     @property
     def seen(self) -> str:
-        """Why its figures are not comparable, where it started from a run that saw too much; else ""."""
+        """Why its figures are not comparable, if it started from a run that saw held-back facts; else ""."""
         return str(self._tables().get("data", {}).get("seen", ""))
 
     def create(
         self, dataset: Dataset, config: RunConfig, origin: Path | None = None, exposure: Exposure | None = None
     ) -> None:
-        """Write all but the weights, under another name, and rename: a kill leaves no folder that is half a run."""
-        beside = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
+        """Write everything but the weights under another name, then rename: a kill leaves no half-written run."""
+        partial = RunFolder(self.path.absolute().with_name(f".{self.path.absolute().name}.new-{os.getpid()}"))
         data: dict[str, Any] = {"name": dataset.name, "from": None if origin is None else str(origin.absolute())}
         data["files"] = [f"{sum_} {name}" for name, sum_ in dataset.files.items()] or None
         data["own"] = dataset.own
@@ -104,21 +104,21 @@ class RunFolder:
             data |= {"seen": exposure.seen, "until": exposure.until}
         tables = config.to_tables() | {"clock": dataset.clock.to_dict(), "data": data}
         try:
-            beside.checkpoint.parent.mkdir(parents=True)
-            dataset.vocab.save(beside.path / "vocab")
-            write_atomically(beside.path / "history.parquet", facts_file(dataset))
-            write_atomically(beside.path / "config.toml", to_toml(tables).encode())
+            partial.checkpoint.parent.mkdir(parents=True)
+            dataset.vocab.save(partial.path / "vocab")
+            write_atomically(partial.path / "history.parquet", facts_file(dataset))
+            write_atomically(partial.path / "config.toml", to_toml(tables).encode())
             if self.path.is_dir():
                 self.path.rmdir()  # an empty one: see claim()
-            os.replace(beside.path, self.path)
+            os.replace(partial.path, self.path)
         except OSError as error:
             reason = error.strerror or error
-            raise RunError(f"{self.path}: cannot be made: {reason}. Free some space or choose another --out.") from None
+            raise RunError(f"{self.path}: cannot be created: {reason}. Free space or choose another --out.") from None
         finally:
-            shutil.rmtree(beside.path, ignore_errors=True)
+            shutil.rmtree(partial.path, ignore_errors=True)
 
     def save_model(self, model: Model, progress: Progress, exposure: Exposure | None = None) -> None:
-        """The trained weights and the log of the epochs; from now on the run is usable, and finished if it ended."""
+        """Write the trained weights and the log of epochs; the run is now usable, and finished if training ended."""
         write_log(self.log, progress)
         names = ("epoch", "best_epoch", "best_mrr", "ended")
         summary = {name: getattr(progress, name) for name in names if getattr(progress, name) != ""}
@@ -127,7 +127,7 @@ class RunFolder:
         save_tensors(self.weights, dict(model.state_dict()), note)
 
     def reopen(self, config: RunConfig) -> None:
-        """Resume a run under other limits: it is unfinished again, and the weights that it has stay usable."""
+        """Resume a run under other limits: it becomes unfinished, and its weights stay usable."""
         if self.usable:
             weights, note = load_tensors(self.weights)
             note["progress"] = {**note.get("progress", {}), "ended": STOPPED}
@@ -136,27 +136,27 @@ class RunFolder:
         write_atomically(self.path / "config.toml", to_toml(self._tables() | config.to_tables()).encode())
 
     def progress(self) -> Progress:
-        """How the training of a run went, in short; `log.csv` has the epochs."""
+        """A summary of the training of a run; `log.csv` has the epochs."""
         try:
             return Progress.of(load_note(self.weights).get("progress", {}))
         except ConfigError as error:
             raise RunError(f"{self.path}: the weights were written by another version ({error}).") from None
 
     def save_stopped(self, model: Model, progress: Progress, exposure: Exposure) -> None:
-        """The best weights of a training that was stopped; figures and chances of earlier ones are not theirs."""
+        """Write the best weights of a stopped training; remove figures and chances that belong to earlier weights."""
         for name in ("metrics.json", "chances.safetensors"):
             (self.path / name).unlink(missing_ok=True)
         self.save_model(model, progress, exposure)
 
     def exposure(self, dataset: Dataset | None = None) -> Exposure:
-        """Which facts its weights depend on; ``dataset`` is the one of the run, where it has been read."""
+        """The facts that its weights depend on; ``dataset`` is the dataset of the run, if already read."""
         try:
             return Exposure.from_note(load_note(self.weights).get("exposure"), dataset or self.dataset())
         except ConfigError as error:
             raise RunError(f"{self.weights}: damaged or not of this form ({error}).") from None
 
     def planned_exposure(self, dataset: Dataset) -> Exposure:
-        """Which facts its weights depend on before any refit, whether it has weights yet or not."""
+        """The facts that its weights depend on before any refit, whether it has weights yet or not."""
         until = self._tables().get("data", {}).get("until", -math.inf)
         return Exposure.of(dataset, Exposure(until if isinstance(until, int | float) else math.inf), self.seen)
 
@@ -165,12 +165,12 @@ class RunFolder:
         write_atomically(self.path / "metrics.json", (json.dumps(metrics, indent=2) + "\n").encode())
 
     def metrics(self) -> dict[str, Any]:
-        """What ``metrics.json`` holds; nothing where it is missing or cannot be read."""
+        """The content of ``metrics.json``; empty if it is missing or cannot be read."""
         try:
-            found = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
+            metrics = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return metrics if isinstance(metrics, dict) else {}
 
     def config(self) -> RunConfig:
         """The resolved config of the run."""
@@ -201,26 +201,26 @@ class RunFolder:
     def dataset(self) -> Dataset:
         """The facts that the run knows, in the parts they had at training."""
         clock, vocab, data = self.clock, Vocabulary.load(self.path / "vocab"), self._tables().get("data", {})
-        found = read_facts(self.path / "history.parquet", vocab, clock, self.name)
+        facts = read_facts(self.path / "history.parquet", vocab, clock, self.name)
         lines = data.get("files", [])
         if not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
             raise RunError(f"{self.path / 'config.toml'}: [data] files is {lines!r:.60}, expected sums with names.")
         sums = (line.partition(" ") for line in lines)
-        return replace(found, files={name: sum_ for sum_, _, name in sums}, own=self._own(data.get("own"), vocab))
+        return replace(facts, files={name: sum_ for sum_, _, name in sums}, own=self._counts(data.get("own"), vocab))
 
-    def _own(self, counts: Any, vocab: Vocabulary) -> tuple[int, int, int] | None:
-        """How many names and later facts the run was made with, where that is recorded."""
+    def _counts(self, counts: Any, vocab: Vocabulary) -> tuple[int, int, int] | None:
+        """The numbers of names and later facts that the run was made with, if recorded."""
         if counts is None:
             return None
-        most = vocab.num_entities, vocab.num_relations, math.inf
-        whole = isinstance(counts, list) and len(counts) == 3 and all(type(x) is int for x in counts)
-        if not whole or not all(0 <= x <= size for x, size in zip(counts, most, strict=True)):
+        limits = vocab.num_entities, vocab.num_relations, math.inf
+        valid = isinstance(counts, list) and len(counts) == 3 and all(type(x) is int for x in counts)
+        if not valid or not all(0 <= x <= size for x, size in zip(counts, limits, strict=True)):
             raise RunError(f"{self.path / 'config.toml'}: [data] own is {counts!r:.60}, expected counts of its names.")
         return counts[0], counts[1], counts[2]
 
-    def load(self, given: Dataset | None = None) -> tuple[Model, Dataset, RunConfig]:
-        """The trained model with its data (or those ``given``) and config; damaged files are errors that name them."""
-        config, dataset = self.config(), self.dataset() if given is None else given
+    def load(self, facts: Dataset | None = None) -> tuple[Model, Dataset, RunConfig]:
+        """The trained model with its data (or those ``facts``) and config; damaged files are errors that name them."""
+        config, dataset = self.config(), self.dataset() if facts is None else facts
         if not self.usable:
             raise RunError(
                 f"{self.path}: the run is not finished (no weights.safetensors). "
@@ -240,14 +240,14 @@ class RunFolder:
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             if not overwrite:
                 raise RunError(
-                    f"{self.path} exists; go on with it (--resume), replace it (--overwrite, overwrite=True), "
-                    f"or take another."
+                    f"{self.path} exists; resume it (--resume), replace it (--overwrite, overwrite=True), "
+                    f"or choose another."
                 )
             self.remove()
         return self
 
     def remove(self) -> None:
-        """Delete the folder, only where it is a run."""
+        """Delete the folder, but only if it is a run."""
         if not (self.path / "config.toml").exists():
             raise RunError(f"{self.path}: not a run folder, so --overwrite does not delete it. Choose another --out.")
         shutil.rmtree(self.path)
@@ -278,7 +278,7 @@ class RunFolder:
 
 
 def _rebuild(config: RunConfig, past: Quadruples, weights: dict[str, Tensor]) -> Model:
-    """The model with the size of its weights: facts observed since training may have brought new names."""
+    """Build the model with the size of its weights: facts observed since training may have added names."""
     model = build_model(config, build_timeline(past))
     rows = {kind: len(weights[name]) for name, kind in model.rows.items() if name in weights and weights[name].dim()}
     sizes = rows.get("entity", past.vocab.num_entities), rows.get("relation", 2 * past.vocab.num_relations) // 2

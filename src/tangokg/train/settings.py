@@ -1,4 +1,4 @@
-"""What a run is: a model with its settings, how it is trained, and a seed. One TOML file."""
+"""The configuration of a run in one TOML file: a model with its settings, how to train it, and a seed."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ class RunConfig:
     def to_tables(self) -> dict[str, Any]:
         """Plain values for TOML and JSON; empty tables are left out."""
         values = {key: value for key, value in asdict(self.settings).items() if value != {}}
-        own = {"settings": values} if values else {}
-        return {"schema": SCHEMA, "model": self.model, "seed": self.seed, **own, "train": asdict(self.train)}
+        settings = {"settings": values} if values else {}
+        return {"schema": SCHEMA, "model": self.model, "seed": self.seed, **settings, "train": asdict(self.train)}
 
 
 def make_config(
@@ -147,28 +147,28 @@ def make_config(
     for key in TABLES:
         if not isinstance(tables.get(key, {}), Mapping):
             raise ConfigError(f"{where}: [{key}] must be a table, found {tables[key]!r}.")
-    of_model = tables.get("settings", {}) if tables.get("model", name) == name else {}  # another model's say nothing
+    of_model = tables.get("settings", {}) if tables.get("model", name) == name else {}  # of this model only
     settings = update(MODELS[name].settings, of_model, f"{where} [settings]")
     usual = update(TrainSettings(), MODELS[name].train, f"the model {name}")
-    given = tables.get("train", {})
-    train = update(usual, {"budget": NO_LIMIT, **given} if "epochs" in given else given, f"{where} [train]")
+    table = tables.get("train", {})
+    train = update(usual, {"budget": NO_LIMIT, **table} if "epochs" in table else table, f"{where} [train]")
     config = RunConfig(name, settings, train, seed if seed is not None else tables.get("seed", 0))
     return change(config, map(parse_assignment, assignments), "--set")
 
 
 def inherit(config: RunConfig, begun: RunConfig) -> RunConfig:
-    """``config`` with the values that a begun run got by rule: on another machine the rule may give others."""
+    """``config`` with the values that an existing run got by rule: on another machine the rule may give others."""
     train = {name: getattr(config.train, name) or getattr(begun.train, name) for name in RULED}
     settings, known = config.settings, {f.name for f in fields(config.settings)}
     if type(settings) is type(begun.settings):
         ruled = known & {"unit", "origin", *getattr(settings, "ruled", ())}
-        left = [name for name in ruled if is_left(getattr(settings, name))]
-        settings = replace(settings, **{name: getattr(begun.settings, name) for name in left})
+        names = [name for name in ruled if is_left(getattr(settings, name))]
+        settings = replace(settings, **{name: getattr(begun.settings, name) for name in names})
     return replace(config, settings=settings, train=replace(config.train, **train))
 
 
 def change(config: RunConfig, assignments: Iterable[tuple[str, Any]], where: str) -> RunConfig:
-    """``config`` with other values for settings of the model or of training, by key, all at once.
+    """``config`` with changed settings of the model or of training, by key, all at once.
 
     So a decoder may be chosen after its settings. A number of epochs lifts the limit of time, unless both are given.
     The message about an unknown key offers those of both tables.

@@ -46,7 +46,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Watch:
-    """A signal handler that records signals. It raises as well, except for the first signal while ``patient``.
+    """A signal handler that records signals and raises, except for the first signal while ``patient``.
 
     An exception that is raised in a destructor or during an import can get lost; the record cannot.
     """
@@ -62,12 +62,12 @@ class Watch:
             raise Interrupted(number)
 
     def stop(self, progress: Progress) -> str:
-        """A callback of the training loop."""
+        """The ``stop`` callback of the training loop."""
         return STOPPED if self.received else ""
 
     @contextmanager
     def patiently(self) -> Iterator[None]:
-        """Inside, the first signal is only recorded."""
+        """Inside this context, the first signal is only recorded."""
         before, self.patient = self.patient, True
         try:
             yield
@@ -77,7 +77,7 @@ class Watch:
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """Watch for SIGINT and SIGTERM, or reuse the active watch; outside the main thread it receives nothing."""
+    """Watch for SIGINT and SIGTERM, or reuse the active watch; outside the main thread, no signals arrive."""
     existing = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or isinstance(existing, Watch):
         yield existing if isinstance(existing, Watch) else Watch()

@@ -34,7 +34,7 @@ class Reporter(Protocol):
 
 
 def never(progress: Progress) -> str:
-    """Go on."""
+    """Never stop."""
     return ""
 
 
@@ -49,7 +49,7 @@ class Budget:
 
 
 def first_of(*stops: Stop) -> Stop:
-    """Call one after the other; the first that ends training decides."""
+    """Call several stops in order; the first that ends training decides."""
     return lambda progress: next(filter(None, (stop(progress) for stop in stops)), "")
 
 
@@ -57,8 +57,8 @@ def why_ended(progress: Progress, settings: TrainSettings) -> str:
     """A sentence on why training ended; "" if it was not recorded."""
     if progress.ended not in ENDINGS:
         return ""
-    said = ENDINGS[progress.ended]
-    return said.format(epochs=settings.epochs, patience=settings.patience, budget=duration(settings.budget))
+    text = ENDINGS[progress.ended]
+    return text.format(epochs=settings.epochs, patience=settings.patience, budget=duration(settings.budget))
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The validation part, ranked by one process or several."""
+"""Validation by one or several processes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tangokg.train.processes import Group
 
 
 def validate(model: Model, exam: Exam, group: Group) -> dict[str, float]:
-    """MRR and Hits, time-aware; each process asks some windows, or ranks its own entities in all of them."""
+    """Time-aware MRR and Hits; each process takes some windows, or ranks its own entities in all of them."""
     count, rank, size = len(exam.windows), group.rank, group.size
     if count < size or not group.divides_windows:
         return examine(model, exam)["time-aware"].to_dict()
-    among = slice(count * rank // size, count * (rank + 1) // size)
-    metrics = examine(model, exam, among=among)
+    windows = slice(count * rank // size, count * (rank + 1) // size)
+    metrics = examine(model, exam, among=windows)
     figures = metrics["time-aware"].to_dict()
     return {name: group.mean(value, metrics.queries) for name, value in figures.items()}

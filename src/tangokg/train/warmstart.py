@@ -17,7 +17,7 @@ from tangokg.quads.vocabulary import Vocabulary
 
 
 def continue_dataset(old: Dataset, new: Dataset) -> Dataset:
-    """``new`` in the names and the clock of ``old``, whose facts before the new training part stay known.
+    """``new`` with the names and the clock of ``old``, whose facts before the new training part stay known.
 
     Facts of ``new`` that belong to no part (those that stand alone) stay known as well.
     """
@@ -36,20 +36,20 @@ def continue_dataset(old: Dataset, new: Dataset) -> Dataset:
 
 def adopt(model: Model, old: Model, vocab: Vocabulary, old_vocab: Vocabulary) -> None:
     """Copy the state of ``old`` into ``model``; a row belongs to the same name in both."""
-    state, given = model.state_dict(), old.state_dict()
+    state, stored = model.state_dict(), old.state_dict()
     for name, tensor in state.items():
         kind = model.rows.get(name)
         if kind == "fresh":
             continue
-        if name not in given or given[name].shape[1:] != tensor.shape[1:]:
+        if name not in stored or stored[name].shape[1:] != tensor.shape[1:]:
             raise RunError(f"the run to start from has no {name!r} of this form: model and settings must be the same.")
-        places = _places(kind, len(given[name]), old_vocab, vocab) if kind else None
-        state[name] = given[name] if places is None else _merged(tensor, given[name], places)
+        places = _places(kind, len(stored[name]), old_vocab, vocab) if kind else None
+        state[name] = stored[name] if places is None else _merged(tensor, stored[name], places)
     model.load_state_dict(state)
 
 
 def _places(kind: str, rows: int, old: Vocabulary, new: Vocabulary) -> Tensor:
-    """(n, 2) rows of a table of ``rows`` rows, there and here; names observed after training have none there."""
+    """(n, 2) rows in the old and the new table, of ``rows`` old rows; names observed after training have no old row."""
     if kind == "entity":
         return _shared(old.entities[:rows], new.entities)
     stated = _shared(old.relations[: rows // 2], new.relations)
@@ -57,14 +57,14 @@ def _places(kind: str, rows: int, old: Vocabulary, new: Vocabulary) -> Tensor:
 
 
 def _shared(old: tuple[str, ...], new: tuple[str, ...]) -> Tensor:
-    """(n, 2) ids of the names that stand in both: there, here."""
-    here = {name: i for i, name in enumerate(new)}
-    return torch.tensor([(i, here[name]) for i, name in enumerate(old) if name in here]).view(-1, 2)
+    """(n, 2) ids, old and new, of the names that both have."""
+    ids = {name: i for i, name in enumerate(new)}
+    return torch.tensor([(i, ids[name]) for i, name in enumerate(old) if name in ids]).view(-1, 2)
 
 
 def _merged(new: Tensor, old: Tensor, places: Tensor) -> Tensor:
-    there, here = places.unbind(1)
-    values = old.index_select(0, there).to(new.dtype)
+    old_rows, new_rows = places.unbind(1)
+    values = old.index_select(0, old_rows).to(new.dtype)
     if new.dtype == torch.bool:  # known to either
-        values = values | new.index_select(0, here)
-    return new.index_copy(0, here, values)
+        values = values | new.index_select(0, new_rows)
+    return new.index_copy(0, new_rows, values)

@@ -20,7 +20,7 @@ from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 
 STEP = 1.2  # between the sizes for which graphs are captured: at most so much more is computed than is needed
-FIRST = 2  # how often a size comes before it is captured: most of those that come once never come again
+FIRST = 2  # how often a size occurs before it is captured: most sizes that occur once never occur again
 
 # (states, block, relations, masks, parameters of the derivative) -> states after all intervals, factors of the others
 Move = Callable[[Tensor, Block, Tensor, Tensor, tuple[Tensor, ...]], tuple[Tensor, Tensor]]
@@ -41,7 +41,7 @@ class Captures:
         self.unit = {name: max(1.0, size / len(timeline)) for name, size in asdict(every).items()}  # of a window
 
     def serve(self, timeline: Timeline, parameters: tuple[Tensor, ...]) -> bool:
-        """Whether these graphs read this timeline and these very tensors."""
+        """Whether these graphs read this timeline and exactly these tensors."""
         same = all(a is b and a.data_ptr() == at for a, b, at in zip(parameters, self.parameters, self.at, strict=True))
         return timeline is self.timeline and same
 
@@ -69,13 +69,13 @@ class Captured:
         self.z = like.new_zeros(len(block.entity), like.shape[1]).requires_grad_()
         self.relations = like.detach().clone().requires_grad_()
         self.masks = like.new_ones(masks * sum(graph.num_objects for graph in block.intervals), like.shape[1])
-        # Leaves of their own over the same memory: whoever still holds an earlier loss ties the parameters to a stream.
-        own = tuple(tensor.detach().requires_grad_() for tensor in of.parameters)
-        self.inputs = (self.z, self.relations, *own)
+        # Separate leaves over the same memory: an earlier loss that is still alive ties the parameters to a stream.
+        leaves = tuple(tensor.detach().requires_grad_() for tensor in of.parameters)
+        self.inputs = (self.z, self.relations, *leaves)
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside), torch.enable_grad():
-            out, _ = of.move(self.z, block, self.relations, self.masks, own)
+            out, _ = of.move(self.z, block, self.relations, self.masks, leaves)
             torch.autograd.grad(out, self.inputs, torch.zeros_like(out), allow_unused=True)
         torch.cuda.current_stream().wait_stream(aside)
         del out, block
@@ -83,7 +83,7 @@ class Captured:
         with _capture(self.build_graph, of.pool):
             self.block = assemble(of.timeline, plan, self.numbers, self.t, of.history)
         with _capture(self.move_graph, of.pool), torch.enable_grad():
-            self.out, self.factor = of.move(self.z, self.block, self.relations, self.masks, own)
+            self.out, self.factor = of.move(self.z, self.block, self.relations, self.masks, leaves)
         self.of_out = torch.zeros_like(self.out)
         with _capture(self.back_graph, of.pool):
             self.of_inputs = torch.autograd.grad(self.out, self.inputs, self.of_out, allow_unused=True)
@@ -135,7 +135,7 @@ class _Replay(torch.autograd.Function):
 
 @contextmanager
 def _capture(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
-    """Record what runs on the GPU; no garbage is collected meanwhile, for a graph that dies spoils one that is made."""
+    """Record what runs on the GPU; no garbage is collected meanwhile, since a deleted graph would spoil the capture."""
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()

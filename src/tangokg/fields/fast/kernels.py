@@ -175,9 +175,9 @@ def part(
     change: Tensor, w_trans: Tensor, dt: Tensor, w: float, identity: bool,
 ) -> None:  # fmt: skip
     constants = {"MASKED": mask is not None, "TRANSITION": w != 0, "IDENTITY": identity, **_sizes()}
-    found = (of_z, of_update, of_change, of_deltas, of_w_trans)
-    given = (grad, update, update if mask is None else mask, deltas, change, w_trans, dt)
-    _part[_grid(grad)](*found, *given, w, layer, len(update), *grad.shape, **constants)
+    outputs = (of_z, of_update, of_change, of_deltas, of_w_trans)
+    inputs = (grad, update, update if mask is None else mask, deltas, change, w_trans, dt)
+    _part[_grid(grad)](*outputs, *inputs, w, layer, len(update), *grad.shape, **constants)
 
 
 @triton.jit(do_not_specialize=["rows", "layer"])

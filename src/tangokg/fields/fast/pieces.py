@@ -50,8 +50,8 @@ def add_products(out: Tensor, x: tuple[str, Tensor], y: tuple[str, Tensor], to: 
     if kernel:
         kernels.add_products(out, xs, ys, i, j, k, edges.weight)
         return out
-    for one, other in zip(xs, ys, strict=True):
-        product = one.index_select(0, i) * other.index_select(0, j)  # (E, D)
+    for left, right in zip(xs, ys, strict=True):
+        product = left.index_select(0, i) * right.index_select(0, j)  # (E, D)
         out.index_add_(0, k, product.mul_(edges.weight[:, None].to(product.dtype)))
     return out
 
@@ -119,8 +119,8 @@ def part(
     layer, w, w_trans = len(field.weights) - 1, field.w, field.w_trans
     if serves(grad):
         of_z, of_layer = torch.empty_like(grad), (update, field.masks[layer], field.deltas, layer)
-        found = (of_z, of_update, of_change, back.deltas, back.w_trans)
-        kernels.part(*found, grad, *of_layer, change, w_trans, field.dt, w, field.identity)
+        outputs = (of_z, of_update, of_change, back.deltas, back.w_trans)
+        kernels.part(*outputs, grad, *of_layer, change, w_trans, field.dt, w, field.identity)
         return of_z
     grad = grad * field.dt
     _retreat(field, layer, grad[: len(update)], update, of_update, back)
@@ -156,5 +156,5 @@ def _retreat(field: FastField, layer: int, g: Tensor, update: Tensor, of_update:
 
 def _where_above_zero(x: Tensor, grad: Tensor, out: Tensor) -> Tensor:
     """``grad`` where x > 0, else 0: the gradient of relu, four times as fast as torch.where on a CPU."""
-    found: Tensor = torch.ops.aten.threshold_backward.grad_input(grad, x, 0.0, grad_input=out)
-    return found
+    result: Tensor = torch.ops.aten.threshold_backward.grad_input(grad, x, 0.0, grad_input=out)
+    return result

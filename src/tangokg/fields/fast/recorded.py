@@ -1,4 +1,4 @@
-"""A field with its gradient written out: what its evaluations leave behind, and the way back through them."""
+"""A field with its gradient written out: the record of its evaluations, and the backward pass through them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Stages = tuple[tuple[float, ...], ...]  # the matrix a of a Runge-Kutta method
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """What n evaluations along an interval leave behind for their gradient."""
+    """The record of n evaluations along an interval, for their gradient."""
 
     z: Tensor  # (n, rows, D)
     states: Tensor  # (n, L - 1, objects, D) before each layer but the first
@@ -34,7 +34,7 @@ class Tape:
 
 @dataclass(frozen=True, eq=False)
 class Back:
-    """What gathers on the way back: the gradients of a tape, or of one evaluation on it, and of a field's tensors."""
+    """Gradients collected in the backward pass: of a tape, or of one evaluation on it, and of a field's tensors."""
 
     updates: Tensor  # (n or 1, L, objects, D) before relu and mask
     sums: tuple[Tensor, ...]  # (n or 1, .., D) as on the tape
@@ -46,7 +46,7 @@ class Back:
 
 @dataclass(frozen=True, eq=False)
 class FastField(TangoField, ABC):
-    """A field that writes out its gradient; how messages are sent along edges, and back, is left open."""
+    """A field that writes out its gradient; subclasses send messages along edges, and back."""
 
     at_once: ClassVar[bool]  # gradients of tensors are made for all evaluations together: more memory, fewer operations
     edges: tuple[Edges, ...]  # what each layer sends along; the first one takes the transitions with it
@@ -93,7 +93,7 @@ class FastField(TangoField, ABC):
         """Room for the gradient of the evaluations on a tape."""
         small = (*self.weights, self.w_trans, self.deltas)  # odd sizes last, so that the others stay aligned
         room = tape.z.new_zeros(sum(x.numel() for x in small)).split([x.numel() for x in small])
-        *of_weights, of_w_trans, of_deltas = (own.view(x.shape) for own, x in zip(room, small, strict=True))
+        *of_weights, of_w_trans, of_deltas = (buffer.view(x.shape) for buffer, x in zip(room, small, strict=True))
         updates, *sums = (torch.empty_like(x if self.at_once else x[:1]) for x in (tape.updates, *tape.sums))
         return Back(updates, tuple(sums), tuple(of_weights), of_deltas, of_w_trans, torch.zeros_like(self.relations))
 
