@@ -1,4 +1,4 @@
-"""New facts of a request in the run's own ids and clock; all of them are checked before any is used."""
+"""Converts new facts of a request to the run's ids and clock; all are checked before any is used."""
 
 from __future__ import annotations
 
