@@ -29,7 +29,7 @@ class Measured:
 
     name: str
     metrics: Metrics
-    train_seconds: float | None  # None where the run does not say
+    train_seconds: float | None  # None if the run does not store it
     seconds: float  # of the evaluation
 
 
@@ -51,8 +51,8 @@ class Row:
         return [self.name, mrr, f"{self.low:.2f} to {self.high:.2f}", *hits, trained, f"{self.queries_per_second:,.0f}"]
 
     def to_dict(self) -> dict[str, Any]:
-        beside = {"train_seconds": self.train_seconds, "queries_per_second": round(self.queries_per_second, 1)}
-        return {"model": self.name, **self.figures.to_dict(), "mrr_interval": [self.low, self.high], **beside}
+        timing = {"train_seconds": self.train_seconds, "queries_per_second": round(self.queries_per_second, 1)}
+        return {"model": self.name, **self.figures.to_dict(), "mrr_interval": [self.low, self.high], **timing}
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class Comparison:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each model, the best first; ``df.attrs`` has the test of the first two."""
-        found = self.to_dict()
-        frame = to_frame(found.pop("models"))
-        frame.attrs = found
+        payload = self.to_dict()
+        frame = to_frame(payload.pop("models"))
+        frame.attrs = payload
         return frame
 
     @property
     def sentence(self) -> str:
-        """The test of the first two in words; empty where there is none."""
+        """The test of the first two in words; empty if there is none."""
         if self.test is None:
             return ""
         between = f"95 % interval {self.test.low:+.2f} to {self.test.high:+.2f}"
@@ -87,8 +87,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         title = f"{self.rows[0].figures.queries:,} queries, {FILTER}, in per cent"
-        whole = html_table(title, HEADINGS, [row.cells() for row in self.rows])
-        return whole + (f"<p>{html_text(self.sentence)}</p>" if self.test else "")
+        html = html_table(title, HEADINGS, [row.cells() for row in self.rows])
+        return html + (f"<p>{html_text(self.sentence)}</p>" if self.test else "")
 
 
 def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:
@@ -101,15 +101,15 @@ def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:
     generator = torch.Generator().manual_seed(seed)
     means = resampled_means(values, generator)  # (M, resamples)
     rows = [
-        Row(m.name, m.metrics[FILTER], *interval(own), m.train_seconds, m.metrics.queries / max(m.seconds, 1e-9))
-        for m, own in zip(ordered, means, strict=True)
+        Row(m.name, m.metrics[FILTER], *interval(mean), m.train_seconds, m.metrics.queries / max(m.seconds, 1e-9))
+        for m, mean in zip(ordered, means, strict=True)
     ]
     fair = len(rows) > 1 and not any(m.metrics.not_comparable for m in ordered[:2])
     return Comparison(rows, paired(values[:2], means[:2], generator) if fair else None)
 
 
 def plot_comparison(path: Path, rows: Sequence[Row], title: str) -> None:
-    """MRR with its interval over training time: from 0 to 1 second linear, then logarithmic."""
+    """MRR with its interval over training time, on a scale that is linear up to 1 second, then logarithmic."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 4.8), dpi=150, layout="constrained")
@@ -128,7 +128,7 @@ def plot_comparison(path: Path, rows: Sequence[Row], title: str) -> None:
     axes.margins(y=0.12)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.draw_without_rendering()  # places on the page are known from here on
+    figure.draw_without_rendering()  # fixes the positions on the page
     _label(axes, [(row.name, seconds, row.figures.mrr) for row, seconds in points])
     write_figure(figure, path)
 
@@ -164,7 +164,7 @@ def _gap(line: int) -> float:
 
 
 def _box(x: float, y: float, place: tuple[int, int], letters: int, pixels: float) -> Box:
-    """What a name at a place covers, in pixels."""
+    """The box that a label covers, in pixels."""
     side, line = place
     near, far = _gap(line) * pixels, (_gap(line) + WIDTH * letters) * pixels
     left, right = (x + near, x + far) if side > 0 else (x - far, x - near)
