@@ -83,8 +83,10 @@ class TangoForecaster:
         self.timezone = timezone
 
     def __repr__(self) -> str:
-        given = {name: p.default for name, p in signature(type(self)).parameters.items()}
-        changed = (f"{name}={getattr(self, name)!r}" for name, usual in given.items() if getattr(self, name) != usual)
+        defaults = {name: p.default for name, p in signature(type(self)).parameters.items()}
+        changed = (
+            f"{name}={getattr(self, name)!r}" for name, usual in defaults.items() if getattr(self, name) != usual
+        )
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -123,9 +125,9 @@ class TangoForecaster:
         """The share of each name of ``classes_`` as the object of each row, (B, N): if (subject, relation) has any."""
         forecaster = self._fitted()
         known = forecaster._known
-        asked = [make_question(known.index, s, r, None, t) for s, r, t in zip(*_columns(X), strict=True)]
-        pairs = torch.tensor([q.s * 2 * known.num_relations + q.r for q in asked])  # type: ignore[operator]
-        steps = torch.tensor([question.step for question in asked], dtype=torch.float64)
+        questions = [make_question(known.index, s, r, None, t) for s, r, t in zip(*_columns(X), strict=True)]
+        pairs = torch.tensor([q.s * 2 * known.num_relations + q.r for q in questions])  # type: ignore[operator]
+        steps = torch.tensor([question.step for question in questions], dtype=torch.float64)
         order, _ = known.index.vocab.ids_of(self.classes_.tolist(), [])
         shares: NDArray[np.float64] = all_shares(forecaster.model, known, pairs, steps).numpy()[:, order]
         return shares

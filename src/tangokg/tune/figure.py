@@ -70,9 +70,9 @@ def interactive_study(outcomes: Sequence[Outcome], title: str) -> Any:
     """The trials with an MRR in their order, for a notebook: what was tried stands under the pointer."""
     shown = [outcome for outcome in outcomes if outcome.mrr is not None]
     numbers, mrr = [outcome.number for outcome in shown], [outcome.mrr or 0.0 for outcome in shown]
-    told = [", ".join(f"{key}={value}" for key, value in one.values.items()) + f"; {one.state}" for one in shown]
+    notes = [", ".join(f"{key}={value}" for key, value in trial.values.items()) + f"; {trial.state}" for trial in shown]
     best = [float(value) for value in np.maximum.accumulate(mrr)]
-    curves = [Curve("trial", numbers, mrr, told, "markers"), Curve("best so far", numbers, best)]
+    curves = [Curve("trial", numbers, mrr, notes, "markers"), Curve("best so far", numbers, best)]
     return draw_curves(curves, title, {"title": "trial"}, {"title": "validation MRR (per cent)"})
 
 
@@ -100,8 +100,8 @@ def marks(choice: Range) -> list[float]:
 
 
 def _draw(axes: Any, x: list[Any], shown: list[Outcome]) -> None:
-    whole = [outcome.state == "done" for outcome in shown]
-    colours = [COLOURS[0] if done else "none" for done in whole]
+    completed = [outcome.state == "done" for outcome in shown]
+    colours = [COLOURS[0] if done else "none" for done in completed]
     axes.scatter(x, [outcome.mrr for outcome in shown], s=14, facecolors=colours, edgecolors=COLOURS[0], linewidths=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)

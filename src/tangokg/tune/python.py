@@ -104,10 +104,10 @@ def tune(
         path, shared = choose_place(study, storage, dataset.name, preset, Path(folder) / "trials.study")
         search = make_search(dataset, preset, model, texts, seed, path, trials, pruner, deadline, shared)
         outcomes = run_search(search, workers, Console(stderr=True, quiet=not verbose))
-    found = tuned(search, outcomes)
-    if found is None:
+    result = tuned(search, outcomes)
+    if result is None:
         raise TrainingError("no trial completed an epoch: give more time, or smaller settings.")
-    return found
+    return result
 
 
 def choose_place(

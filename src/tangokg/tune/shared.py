@@ -123,12 +123,12 @@ class SharedStudy:
 
     def _compare(self) -> None:
         try:
-            there = self._study.user_attrs.get("plan")
+            stored = self._study.user_attrs.get("plan")
         except KeyError:  # in the middle of a search
-            there = None
-        if there is None:
+            stored = None
+        if stored is None:
             raise RunError(f"{self.place}: the study was deleted, or is none of ours. Name another with --study.")
-        check_same(there, self._mine, self.place, "name")
+        check_same(stored, self._mine, self.place, "name")
 
     def claim(self, most: int) -> SharedClaim | None:
         """The next trial: one whose worker is gone, else a new one while there are fewer than ``most``."""
@@ -231,9 +231,9 @@ class SharedStudy:
             if not same:
                 return claim
             claim.repeats(same[0])
-            had = [t.params for t in self._begun()]
+            tried = [t.params for t in self._begun()]
             if draw >= DRAWS and self.plan.points is not None:
-                free = next((point for point in self.plan.shuffled() if point not in had), None)
+                free = next((point for point in self.plan.shuffled() if point not in tried), None)
                 if free is None:
                     return None
                 self._study.enqueue_trial(free)

@@ -169,9 +169,9 @@ def make_plan(
     if not len(dataset.valid):
         raise DataError(f"{dataset.name}: tuning needs a validation part; this data set has none.")
     space, fixed = dict(PRESETS[preset].space), dict(PRESETS[preset].fixed)
-    given = [("model", model)] if model is not None else []
-    given += [_given(text) for text in assignments]
-    for key, value in given:
+    assigned = [("model", model)] if model is not None else []
+    assigned += [_given(text) for text in assignments]
+    for key, value in assigned:
         for other in ({"scale", "step_time"} - {key}) if key in ("scale", "step_time") else ():
             space.pop(other, None)  # both set the same thing
             fixed.pop(other, None)
@@ -236,7 +236,7 @@ def scale_step(dataset: Dataset) -> float:
     shorter by the test part's share; a search does not look there.
     """
     t = np.unique(dataset.train.t)
-    whole = float(dataset.valid.t.max()) - float(t[0])
+    duration = float(dataset.valid.t.max()) - float(t[0])
     gaps = np.diff(t)
     usual = float(np.sort(gaps)[(len(gaps) - 1) // 2]) if len(gaps) else 1.0  # the lower median, as in the model
-    return usual / whole
+    return usual / duration

@@ -123,6 +123,6 @@ def _unreachable(address: Address, error: BaseException) -> RunError:
     while error.__cause__ is not None and not isinstance(error, ConnectionError):  # Optuna's own says little
         error = error.__cause__
     text = error.details() if hasattr(error, "details") else str(error)  # of gRPC, whose text has many lines
-    told = address.hide((text or type(error).__name__).partition("\n[SQL")[0]).rstrip(".")
-    hint = " A password can be given by PGPASSWORD, by ~/.pgpass, or in the address." if "password" in told else ""
-    return RunError(f"{address}: the storage of the study cannot be used ({told:.300}).{hint}")
+    message = address.hide((text or type(error).__name__).partition("\n[SQL")[0]).rstrip(".")
+    hint = " A password can be given by PGPASSWORD, by ~/.pgpass, or in the address." if "password" in message else ""
+    return RunError(f"{address}: the storage of the study cannot be used ({message:.300}).{hint}")

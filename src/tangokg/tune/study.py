@@ -111,13 +111,13 @@ class Study:
             raise _damaged(path, error) from None
 
     def _begin_or_compare(self, dataset: Dataset) -> None:
-        mine, there = described(self.plan, dataset), self._study.user_attrs.get("plan")
-        if there is None:
+        current, stored = described(self.plan, dataset), self._study.user_attrs.get("plan")
+        if stored is None:
             if self.plan.sampler != "grid":  # the usual settings come first, so that the result is never worse
                 self._study.enqueue_trial(self.plan.usual(dataset), skip_if_exists=True)
-            self._study.set_user_attr("plan", mine)
+            self._study.set_user_attr("plan", current)
         else:
-            check_same(there, mine, self.path, "file")
+            check_same(stored, current, self.path, "file")
 
     def claim(self, most: int) -> Claim | None:
         """The next trial: one whose worker has died, else a new one while there are fewer than ``most``."""
@@ -139,13 +139,13 @@ class Study:
         """A trial with a new point: a sampler that learns may draw the same one twice."""
         for fresh in range(number, number + DRAWS):
             self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, fresh)
-            taken = self._take(self._study.ask().number)
-            had = [t.number for t in counted(self._trials()) if taken and t.params == taken.values]
-            if taken is None or self.plan.points is None or had == [taken.number]:
-                return taken
-            taken.repeats(had[0])
-        had = [t.params for t in counted(self._trials())]
-        self._study.enqueue_trial(next(point for point in self.plan.shuffled() if point not in had))
+            claim = self._take(self._study.ask().number)
+            tried = [t.number for t in counted(self._trials()) if claim and t.params == claim.values]
+            if claim is None or self.plan.points is None or tried == [claim.number]:
+                return claim
+            claim.repeats(tried[0])
+        tried = [t.params for t in counted(self._trials())]
+        self._study.enqueue_trial(next(point for point in self.plan.shuffled() if point not in tried))
         return self._take(self._study.ask().number)
 
     def _take(self, number: int) -> Claim | None:
@@ -189,17 +189,19 @@ def described(plan: Plan, dataset: Dataset) -> dict[str, Any]:
     return dict(json.loads(json.dumps(plain)))
 
 
-def check_same(there: Mapping[str, Any], mine: Mapping[str, Any], where: object, what: str) -> None:
+def check_same(stored: Mapping[str, Any], current: Mapping[str, Any], where: object, what: str) -> None:
     """An error if a study is of other facts, or of another search, than this worker's."""
-    if there.get("facts") != mine["facts"]:
+    if stored.get("facts") != current["facts"]:
         raise RunError(
-            f"{where} is a study of other facts ({there.get('data')} there, {mine['data']} here). "
+            f"{where} is a study of other facts ({stored.get('data')} there, {current['data']} here). "
             f"Go on with the same data, or name another {what} with --study."
         )
-    if others := [key for key in {**there, **mine} if key != "data" and there.get(key) != mine.get(key)]:
-        told = "; ".join(f"{key}: {_short(there.get(key))} there, {_short(mine.get(key))} here" for key in others)
+    if changed := [key for key in {**stored, **current} if key != "data" and stored.get(key) != current.get(key)]:
+        differences = "; ".join(
+            f"{key}: {_short(stored.get(key))} there, {_short(current.get(key))} here" for key in changed
+        )
         raise RunError(
-            f"{where} is a study of another search ({told}). Go on with the same settings, or name another "
+            f"{where} is a study of another search ({differences}). Go on with the same settings, or name another "
             f"{what} with --study."
         )
 

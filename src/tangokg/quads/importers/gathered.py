@@ -1,4 +1,4 @@
-"""What importers collect: facts as integers, the names once each, and a count of what was left out."""
+"""The facts that importers collect, as integers with distinct names, and counts of skipped rows."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ class Gathered:
         return StaticGraph(s, r.ravel().astype(np.int64), o, vocab)
 
     def notes(self) -> tuple[str, ...]:
-        """What was left out, and what else people should know."""
+        """Notes on skipped rows, and other remarks for users."""
         return (*(f"{what}, left out: {count:,}" for what, count in self.left_out.items() if count), *self.remarks)
 
     def rename(self, names: Mapping[str, Mapping[str, str]]) -> None:
-        """Give entities and relations other names: kind -> name -> new name. Two that are the same stay two."""
+        """Rename entities and relations: kind -> name -> new name. Equal new names are kept distinct."""
         for kind, new in names.items():
             renamed: dict[str, int] = {}
             for name, code in self.ids[kind].items():
@@ -107,7 +107,7 @@ class Gathered:
         return codes, kept
 
     def _encode(self, role: str, column: pa.Array) -> Codes:
-        """Ids of the cells; -1 where there is nothing."""
+        """Ids of the cells; -1 for empty cells."""
         cells = column.dictionary_encode()
         ids = self.ids[KINDS[role]]
         known = np.full(len(cells.dictionary) + 1, -1, np.int32)
