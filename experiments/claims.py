@@ -65,21 +65,21 @@ def helps_where_much_changes(results: Results) -> Verdict:
 
 
 def falls_slowly(results: Results) -> Verdict:
-    near, far = (paper_form(results, "horizon", row="TANGO-TuckER", column=column) for column in "18")
-    if not near or not far:
+    one_step, eight_steps = (paper_form(results, "horizon", row="TANGO-TuckER", column=column) for column in "18")
+    if not one_step or not eight_steps:
         return [], ""
     ours = [paper_form(results, "horizon", row="TANGO-TuckER", column=column, form="ours") for column in "18"]
-    beside = f"; ours {ours[0].mean:.2f}, {ours[1].mean:.2f}" if ours[0] and ours[1] else ""
-    return [near.mean - far.mean < 4], f"{near.mean:.2f}, {far.mean:.2f}{beside}"
+    comparison = f"; ours {ours[0].mean:.2f}, {ours[1].mean:.2f}" if ours[0] and ours[1] else ""
+    return [one_step.mean - eight_steps.mean < 4], f"{one_step.mean:.2f}, {eight_steps.mean:.2f}{comparison}"
 
 
 def irregular_costs_little(results: Results) -> Verdict:
     files = {"TANGO-TuckER": "paper-tucker", "TANGO-DistMult": "paper-distmult", "counting": "baseline-recurrency"}
     changes = {}
     for model, file in files.items():
-        thinned, whole = (results.mrr(f"{file}/{data}") for data in (THINNED, "ICEWS05-15"))
-        if thinned and whole:
-            changes[model] = thinned.mean - whole.mean
+        thinned, complete = (results.mrr(f"{file}/{data}") for data in (THINNED, "ICEWS05-15"))
+        if thinned and complete:
+            changes[model] = thinned.mean - complete.mean
     return [change > -5.5 for model, change in changes.items() if model != "counting"], _listed(changes)
 
 

@@ -68,8 +68,8 @@ def with_settings(forecaster: Forecaster, changed: Figures) -> Forecaster:
     """The weights of a trained model in one with other settings."""
     config = replace(forecaster.config, settings=replace(forecaster.config.settings, **changed))
     model = build_model(config, build_timeline(forecaster.dataset.train))
-    left = model.load_state_dict(forecaster.model.state_dict(), strict=False)
-    assert set(left.missing_keys) <= {"draw"}, left  # which other window: drawn, not learned
+    loaded = model.load_state_dict(forecaster.model.state_dict(), strict=False)
+    assert set(loaded.missing_keys) <= {"draw"}, loaded  # which other window: drawn, not learned
     return Forecaster(model.to(device_of(forecaster.model)), forecaster.dataset, config)
 
 
@@ -105,8 +105,8 @@ def measure_state(forecaster: Forecaster) -> Figures:
     target = torch.linspace(first, size - 1, min(SAMPLED, size - first)).round().long()
     turns = []
     with answering(model):
-        for one in target if isinstance(model, Tango) else ():
-            encoded = model.encode(timeline, windows_at(timeline, one[None]))
+        for index in target if isinstance(model, Tango) else ():
+            encoded = model.encode(timeline, windows_at(timeline, index[None]))
             cosine = torch.cosine_similarity(encoded.states.touched.double(), encoded.start.double())
             turns.append(float(1 - cosine.mean()))
     turn = statistics.fmean(turns) if turns else None
@@ -132,7 +132,7 @@ def strata_of(forecaster: Forecaster, part: Quadruples) -> Figures:
 
 def measure_reliability(forecaster: Forecaster) -> Figures:
     """What was said beside what happened, for each kind of chance."""
-    return {kind: one.to_dict() for kind, one in forecaster.calibration().items()}
+    return {kind: calibration.to_dict() for kind, calibration in forecaster.calibration().items()}
 
 
 MEASURES: dict[str, Callable[[Forecaster], Figures | None]] = {

@@ -131,8 +131,8 @@ def show_default_in_brief(results: Results) -> str:
         clean = [system for system in systems() if system["clean"] and data in system["mrr"]]
         best = max(clean, key=lambda system: float(system["mrr"][data]), default=None)
         names = (experiment.name, f"recurrency/{data}", best_in_paper_form(results, data)[1])
-        beside = f"{best['mrr'][data]:.1f} ({best['name']})" if best else NONE
-        rows.append((data, *(_plain_mrr(results.mrr(name)) for name in names), beside))
+        best_text = f"{best['mrr'][data]:.1f} ({best['name']})" if best else NONE
+        rows.append((data, *(_plain_mrr(results.mrr(name)) for name in names), best_text))
     return markdown(("data set", "`tango`", "`recurrency`", "paper form", "best published without look-ahead"), rows)
 
 

@@ -132,10 +132,10 @@ def start_figure(rows: int = 1, columns: int = 1, height: float = 3.6, share: bo
     """An empty figure with its panels, row by row; with ``share`` they have one scale for y."""
     figure = Figure(figsize=(7.2, height), dpi=150, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, sharey=share).flat)
-    for one in axes:
-        one.grid(alpha=0.3)
-        one.set_axisbelow(True)
-        one.spines[["top", "right"]].set_visible(False)
+    for panel in axes:
+        panel.grid(alpha=0.3)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 

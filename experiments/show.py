@@ -132,8 +132,8 @@ def _differences(results: Results) -> str:
     values = {row: [value_of(table.of(row=row, column=c)[0], results) for c in table.columns] for row in table.rows}
     for row, of_parts in values.items():
         preset, _, data = table.of(row=row)[0].name.partition("/")
-        whole = AS_IT_IS if data == DIFFERENCES_ON else f"{AS_IT_IS}, {data}"
-        changed = [NONE if row == whole else gain(*pair) for pair in zip(of_parts, values[whole], strict=True)]
+        reference = AS_IT_IS if data == DIFFERENCES_ON else f"{AS_IT_IS}, {data}"
+        changed = [NONE if row == reference else gain(*pair) for pair in zip(of_parts, values[reference], strict=True)]
         shown = [text for value, change in zip(of_parts, changed, strict=True) for text in (number(value), change)]
         rows.append((row, f"`{preset}`" if data == DIFFERENCES_ON else f"`{preset}/{data}`", *shown))
     across = [text for column in table.columns for text in (column, "change")]

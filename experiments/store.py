@@ -169,11 +169,11 @@ def changed_settings(experiment: Experiment, result: Result) -> str:
     """
     config, stored = experiment.config(), result["config"]
     tables, ruled = config.to_tables(), getattr(config.settings, "ruled", ())
-    wanted = tables.get("settings", {}) | {key: tables["train"][key] for key in experiment.train}
+    expected = tables.get("settings", {}) | {key: tables["train"][key] for key in experiment.train}
     stored = BEFORE | stored.get("train", {}) | stored.get("settings", {})
-    other = []
-    for key, value in wanted.items():
+    differences = []
+    for key, value in expected.items():
         by_rule = value == "" or (key in ruled and not value)
         if key in stored and stored[key] != value and not by_rule:
-            other.append(f"{key} {stored[key]} instead of {value}")
-    return ", ".join(other)
+            differences.append(f"{key} {stored[key]} instead of {value}")
+    return ", ".join(differences)

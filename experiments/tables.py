@@ -61,9 +61,9 @@ class Table:
     def metrics(self) -> list[str]:
         return list(dict.fromkeys(cell.metric for cell in self.cells))
 
-    def of(self, **wanted: str) -> list[Cell]:
+    def of(self, **fields: str) -> list[Cell]:
         """The cells with these fields: ``of(row="TANGO-TuckER", column="WIKI")``."""
-        return [cell for cell in self.cells if all(getattr(cell, key) == value for key, value in wanted.items())]
+        return [cell for cell in self.cells if all(getattr(cell, key) == value for key, value in fields.items())]
 
 
 def best_decoder(data: str) -> str:

@@ -35,8 +35,8 @@ BENCHMARKS: dict[str, ModuleType] = {
 
 def parameters(name: str) -> dict[str, Any]:
     """Everything that a benchmark can be asked, with its default; the device left out."""
-    given = inspect.signature(BENCHMARKS[name].measure).parameters.values()
-    return {parameter.name: parameter.default for parameter in given if parameter.name != "device"}
+    signature = inspect.signature(BENCHMARKS[name].measure).parameters.values()
+    return {parameter.name: parameter.default for parameter in signature if parameter.name != "device"}
 
 
 def read_options(name: str, assignments: Iterable[str]) -> dict[str, Any]:

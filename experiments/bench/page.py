@@ -80,10 +80,10 @@ def show_table(name: str, results: Sequence[Result]) -> str:
 
 def _rows(name: str, result: Result) -> list[Result]:
     """The rows of a result with what was asked and its figures; a step has one row for all its parts."""
-    whole = result["asked"] | result["figures"]
+    summary = result["asked"] | result["figures"]
     if name == "step":
-        return [whole | {"size": f"{whole['dim']}, {whole['layers']} layers"}]
-    return [whole | row for row in result["rows"]]
+        return [summary | {"size": f"{summary['dim']}, {summary['layers']} layers"}]
+    return [summary | row for row in result["rows"]]
 
 
 def _by_device(name: str, results: Sequence[Result]) -> dict[str, list[Result]]:

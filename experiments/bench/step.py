@@ -83,16 +83,16 @@ def _step_figures(times: Mapping[str, list[float]]) -> dict[str, Any]:
 
 def _measure_epochs(run: Epochs, step: _Step, epochs: int, snapshots: int) -> dict[str, Any]:
     """Epochs of the training loop, each with the floors of its targets, one after the other."""
-    wholes, floors = [], []
+    totals, floors = [], []
     for number in range(epochs):
         order = run.draw(snapshots)
         scale = _count_queries(run, run.targets) / _count_queries(run, order)
         logger.info(f"epoch {number + 1} of {epochs}, {len(order)} snapshots")
         with peak_memory(run.device) as peak:
-            wholes.append(scale * run.seconds(order))
+            totals.append(scale * run.seconds(order))
         floors.append(scale * step.measure_floors(order))
-    ratios = Times.of([whole / floor for whole, floor in zip(wholes, floors, strict=True)])
-    figures = Times.of(wholes).to_dict("epoch_seconds") | {"floor_epoch_seconds": Times.of(floors).median}
+    ratios = Times.of([total / floor for total, floor in zip(totals, floors, strict=True)])
+    figures = Times.of(totals).to_dict("epoch_seconds") | {"floor_epoch_seconds": Times.of(floors).median}
     return figures | {"epoch_ratio": ratios.median, "peak_bytes": peak.bytes}
 
 

@@ -1,4 +1,4 @@
-"""A forecaster in the manner of scikit-learn: X has subject, relation and time, y the object that is asked for."""
+"""A forecaster as a scikit-learn estimator: X has subject, relation and time, y the object."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TangoForecaster:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments that it was made with."""
+        """The constructor arguments."""
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> TangoForecaster:
@@ -105,7 +105,7 @@ class TangoForecaster:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks about an estimator; only it calls this."""
+        """The tags of the estimator, for scikit-learn only."""
         tags = import_module("sklearn.utils")
         inputs = tags.InputTags(string=True, categorical=True)
         return tags.Tags(estimator_type=None, target_tags=tags.TargetTags(required=True), input_tags=inputs)
@@ -186,5 +186,5 @@ def _columns(X: Any) -> tuple[list[str], list[str], list[Any]]:
 
 
 def _listed(column: Any) -> list[Any]:
-    """The cells of a column of pandas, polars or numpy as plain values."""
+    """The cells of a column of pandas, polars or numpy as plain Python values."""
     return list(column.tolist() if hasattr(column, "tolist") else column)

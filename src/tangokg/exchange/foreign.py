@@ -1,4 +1,4 @@
-"""A model of another library under our evaluator: it only has to score (s, r, ?) at a time."""
+"""Evaluates models of other libraries, which only have to score (s, r, ?) at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of a study: how the best rose, and the MRR against each setting that was searched."""
+"""The figure of a study: the best MRR so far, and the MRR against each searched setting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def explained(outcomes: list[Outcome], name: str, choice: Choice | Range) -> flo
 
 
 def plot_study(path: Path, outcomes: list[Outcome], space: Space, title: str) -> None:
-    """All trials with an MRR: in their order, and by each setting; those that were given up are hollow."""
+    """All trials with an MRR, in order and by each setting; pruned trials are hollow."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -67,7 +67,7 @@ def plot_study(path: Path, outcomes: list[Outcome], space: Space, title: str) ->
 
 
 def interactive_study(outcomes: Sequence[Outcome], title: str) -> Any:
-    """The trials with an MRR in their order, for a notebook: what was tried stands under the pointer."""
+    """The trials with an MRR in order, for a notebook; the pointer shows their settings."""
     shown = [outcome for outcome in outcomes if outcome.mrr is not None]
     numbers, mrr = [outcome.number for outcome in shown], [outcome.mrr or 0.0 for outcome in shown]
     notes = [", ".join(f"{key}={value}" for key, value in trial.values.items()) + f"; {trial.state}" for trial in shown]
@@ -77,7 +77,7 @@ def interactive_study(outcomes: Sequence[Outcome], title: str) -> Any:
 
 
 def _positions(shown: list[Outcome], name: str, choice: Choice | Range, axes: Any) -> list[float]:
-    """Where the trials stand along a setting, with the marks of its axis."""
+    """The positions of the trials along a setting, with the ticks of its axis."""
     if isinstance(choice, Choice):
         axes.set_xticks(range(len(choice.values)), [str(value) for value in choice.values])
         axes.set_xlim(-0.5, len(choice.values) - 0.5)

@@ -1,4 +1,4 @@
-"""A study in one file that survives a kill and is shared by workers: Optuna's journal, and a lock for each trial."""
+"""A study in one file, which survives a kill and is shared by workers: Optuna's journal, and a lock per trial."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Claim:
         return self.folder / "state.safetensors"
 
     def report(self, progress: Progress) -> bool:
-        """Record the best MRR up to this epoch; returns whether to give the trial up."""
+        """Record the best MRR up to this epoch; returns whether to prune the trial."""
         if progress.epoch not in self.known:
             self.trial.report(progress.best_mrr, progress.epoch)
         return bool(self.trial.should_prune())
@@ -120,23 +120,23 @@ class Study:
             check_same(stored, current, self.path, "file")
 
     def claim(self, most: int) -> Claim | None:
-        """The next trial: one whose worker has died, else a new one while there are fewer than ``most``."""
+        """The next trial: an orphaned one, else a new one while there are fewer than ``most``."""
         with self._ask:
             trials = self._trials()
             self._clear(trials)
             for frozen in trials:
-                if frozen.state.name == "RUNNING" and (taken := self._take(frozen.number)) is not None:
-                    return taken
+                if frozen.state.name == "RUNNING" and (claim := self._take(frozen.number)) is not None:
+                    return claim
             if len(counted(trials)) >= min(most, self.plan.points or most):
                 return None
             return self._new(len(trials))
 
     def is_over(self, most: int) -> bool:
-        """Whether there is nothing to wait for: other workers see to their trials, and to those of one that dies."""
+        """Always true: other workers finish their trials, and those of workers that die."""
         return True
 
     def _new(self, number: int) -> Claim | None:
-        """A trial with a new point: a sampler that learns may draw the same one twice."""
+        """A trial with a new point; a learning sampler may draw a point twice, which is retried."""
         for fresh in range(number, number + DRAWS):
             self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, fresh)
             claim = self._take(self._study.ask().number)
@@ -149,7 +149,7 @@ class Study:
         return self._take(self._study.ask().number)
 
     def _take(self, number: int) -> Claim | None:
-        """Hold a trial that no other process holds; the values that it lacks are drawn."""
+        """Hold a trial that no other process holds, and draw its missing values."""
         lock = FileLock(self.folder / str(number) / "lock")
         if not lock.try_acquire():
             return None
@@ -169,7 +169,7 @@ class Study:
         return claim
 
     def _clear(self, trials: list[Any]) -> None:
-        """Delete the folders of trials whose worker was killed after their end, before it could delete them."""
+        """Delete the folders of ended trials whose worker was killed before it could delete them."""
         over = {str(frozen.number) for frozen in trials if frozen.state.is_finished()}
         for folder in self.folder.iterdir():
             if folder.name in over:
@@ -179,18 +179,18 @@ class Study:
         return list(self._study.get_trials(deepcopy=False))
 
     def outcomes(self) -> list[Outcome]:
-        """All trials that were begun, numbered in order; repeated draws are left out."""
+        """All started trials, numbered in order, without repeated draws."""
         return [outcome_of(number, frozen) for number, frozen in enumerate(counted(self._trials()))]
 
 
 def described(plan: Plan, dataset: Dataset) -> dict[str, Any]:
-    """What a study keeps of its search and data, so that no worker adds trials of another search."""
+    """The search and data that a study stores, so that no worker adds trials of another search."""
     plain = {"schema": SCHEMA, "data": dataset.name, "facts": digest(dataset), **plan.to_dict()}
     return dict(json.loads(json.dumps(plain)))
 
 
 def check_same(stored: Mapping[str, Any], current: Mapping[str, Any], where: object, what: str) -> None:
-    """An error if a study is of other facts, or of another search, than this worker's."""
+    """Raise an error if a study has other facts or another search than this worker."""
     if stored.get("facts") != current["facts"]:
         raise RunError(
             f"{where} is a study of other facts ({stored.get('data')} there, {current['data']} here). "
@@ -215,7 +215,7 @@ def suggest(trial: Any, name: str, choice: Choice | Range) -> Any:
 
 
 def digest(dataset: Dataset) -> str:
-    """Tells data sets apart by what a search sees of them: all but the test part."""
+    """A digest of the data that a search sees: everything but the test part."""
     seen = hashlib.sha256(f"{dataset.vocab.num_entities} {dataset.vocab.num_relations}".encode())
     for part in (dataset.past, dataset.valid):
         seen.update(f" {len(part)} ".encode())

@@ -1,4 +1,4 @@
-"""Workers: each takes trial after trial of a study through the one training loop."""
+"""Workers, which run trials of a study one after the other in the one training loop."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Search:
 
     @property
     def where(self) -> str:
-        """The study, for people."""
+        """The readable name of the study."""
         return str(self.path if self.shared is None else self.shared)
 
     def open(self) -> Study | SharedStudy:
@@ -171,7 +171,7 @@ def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> 
 
 
 def _worker(search: Search, threads: int, stop: Any, reports: Any) -> None:
-    """What a process of :func:`work_together` does; it ends with its parent."""
+    """The main function of a worker process of :func:`work_together`; it ends with its parent."""
     if sys.platform != "win32":
         os.setpgrp()  # Ctrl-C is for the parent, which passes it on
     torch.set_num_threads(threads)
