@@ -29,7 +29,7 @@ WORK = Path("runs/experiments")
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command; 0 where all went well, 1 where a run failed, 2 for wrong input."""
+    """Run one command; returns 0 for success, 1 if a run failed, 2 for wrong input."""
     arguments = _parser().parse_args(words)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def list_experiments(arguments: argparse.Namespace) -> int:
-    """Each experiment in a line; one by its whole name as a config file."""
+    """Print each experiment on a line; a single full name prints its config file."""
     chosen = choose(arguments.configs, arguments.data)
     if [experiment.name for experiment in chosen] == arguments.configs:
         print(to_toml(chosen[0].config().to_tables()), end="")
@@ -105,7 +105,7 @@ def list_experiments(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make all chosen runs that are not done."""
+    """Run all chosen experiments that have no result yet."""
     from experiments.runs import DONE, FAILED, LEFT, Job, measure_mean, run_all
 
     if (arguments.set or arguments.valid or arguments.data) and arguments.out.resolve() == RESULTS.resolve():
@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def make_tables(arguments: argparse.Namespace) -> int:
-    """Print one table, or bring all pages up to date."""
+    """Print one table, or update all pages."""
     from experiments import pages, plots
     from experiments.bench import page
 
@@ -189,7 +189,7 @@ def measure_speed(arguments: argparse.Namespace) -> int:
 
 
 def run_tgb(arguments: argparse.Namespace) -> int:
-    """Make the runs on TGB 2.0 that are missing, and print their figures beside the published ones."""
+    """Run the missing TGB 2.0 experiments, and print their results next to the published ones."""
     from experiments.tgb import run
 
     return run(arguments)

@@ -24,7 +24,7 @@ def paper_form(results: Results, table: str, **place: str) -> Value | None:
 
 
 def _judge_transition(results: Results, figure: Callable[[Mapping[str, dict[str, float]]], float]) -> Verdict:
-    """What the transition layer adds to a figure of the groups of snapshots, by model and set; first seeds.
+    """The gain of the transition layer in a metric of the groups of snapshots, by model and set; first seeds.
 
     A difference of two runs counts from twice its standard deviation on, where there are seeds.
     """
@@ -41,7 +41,7 @@ def _judge_transition(results: Results, figure: Callable[[Mapping[str, dict[str,
 
 
 def _cases(gains: Mapping[str, float], noise: Mapping[str, float]) -> Cases:
-    """Which changes are gains, which are losses, and which are neither."""
+    """Gain (True), loss (False) or noise (None) of each change."""
     return [None if abs(gain) <= noise[name] else gain > 0 for name, gain in gains.items()]
 
 
@@ -54,7 +54,7 @@ def transition_helps(results: Results) -> Verdict:
 
 
 def helps_where_much_changes(results: Results) -> Verdict:
-    """Against the rest of the snapshots: all of them would hold the larger changes as well."""
+    """Compare with the other snapshots, because all snapshots would include the larger changes."""
 
     def more(groups: Mapping[str, dict[str, float]]) -> float:
         larger, every = groups["larger"], groups["all"]
@@ -112,7 +112,7 @@ CLAIMS: dict[str, Callable[[Results], Verdict]] = {  # docs/results.md says each
 
 
 def verdict(cases: Cases) -> str:
-    """What all cases of a claim show together."""
+    """The verdict of all cases of a claim together."""
     if not cases:
         return "not measured"
     if any(cases):
@@ -127,7 +127,7 @@ def show_claim(name: str, results: Results) -> str:
 
 
 def show_gains(results: Results) -> str:
-    """What the dynamics add: test MRR of a model less that of the same model trained without, set by set."""
+    """The gain of the dynamics: test MRR of a model minus that of the same model trained without, by set."""
     rows = []
     compared = (
         ("usual windows", "as it is", "trained without"),

@@ -1,4 +1,4 @@
-"""What others publish: the tables and figures of the paper (``paper/``), and systems beside the default model."""
+"""Published results: the tables and figures of the paper (``paper/``), and systems compared with the default model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PaperTable:
     space: Mapping[str, list[Any]] = field(default_factory=dict)  # what was searched, setting by setting
 
     def get(self, row: str, column: str, metric: str) -> Published | None:
-        """The number that is printed there, if one is."""
+        """The printed number of a cell, if there is one."""
         return self.values.get((row, column, metric))
 
 
@@ -83,7 +83,7 @@ def paper_step_time(data: str) -> float | None:
 
 
 def systems() -> list[dict[str, Any]]:
-    """The systems that stand beside the default model, and their test MRR, time-aware, by data set.
+    """The systems compared with the default model, and their test MRR, time-aware, by data set.
 
     ``clean`` says that a system has no look-ahead, as far as is known.
     """

@@ -26,7 +26,7 @@ PUBLISHED = Path(__file__).with_name("tgb.toml")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the runs that are missing, then print their figures beside the published ones."""
+    """Execute the missing runs, then print their results next to the published ones."""
     folders = {name: place for name in arguments.sets or SETS if (place := find_set(arguments.folder, name))}
     missing = [name for name in arguments.sets or SETS if name not in folders]
     if missing and (arguments.sets or not folders):
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def find_set(folder: Path, name: str) -> Path | None:
-    """The folder of a set: as py-tgb names it, by its own name, or the one that is given."""
+    """The folder of a set: with py-tgb's name, with its own name, or the given folder itself."""
     places = (folder / name.replace("-", "_"), folder / name, folder)
     return next((place for place in places if (place / f"{name}_edgelist.csv").is_file()), None)
 
@@ -88,7 +88,7 @@ def make_runs(
 
 
 def make_run(dataset: Dataset, lists: Mapping[str, Path], config: RunConfig, label: str, path: Path) -> dict[str, Any]:
-    """One run: trained from where an earlier call was stopped, measured, written."""
+    """Execute one run: train it, resuming an interrupted call, then measure and write the result."""
     checkpoint = checkpoint_beside(path, config)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     model, progress = fit(dataset, config, checkpoint, True, reporter=Lines(label))

@@ -26,7 +26,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Numbering:
-    """What the numbers of py-tgb are in a data set of ours."""
+    """Maps the numbers of py-tgb to ids of our data set."""
 
     entity: Ids  # number -> id
     relation: Ids  # number -> id
@@ -83,7 +83,7 @@ def convert(folder: Path, name: str) -> list[Path]:
 
 
 def _rows(negatives: Mapping[Any, Any], numbering: Numbering, num_relations: int) -> Iterator[dict[str, Any]]:
-    """The columns of some rows at a time, in the order in which they are looked up."""
+    """The columns of successive chunks of rows, in lookup order."""
     keys = list(negatives)
     s, label, step = numbering.questions(np.array(keys, np.int64).reshape(-1, 3))
     order = np.lexsort((label, s, step))

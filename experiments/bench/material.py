@@ -1,4 +1,4 @@
-"""What benchmarks run on: a known set, the built-in world, or drawn events; and the settings usual for each set."""
+"""The data of benchmarks: a known set, the built-in world, or drawn events; and the usual settings of each set."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_set(data: str) -> Dataset:
 
 
 def usual_config(data: str, model: str | None, settings: Sequence[str], device: torch.device) -> RunConfig:
-    """The settings usual for a set, with those that were asked for on top."""
+    """The usual settings of a set, overridden by the requested ones."""
     name, usual = USUAL.get(data, (USUAL_MODEL, ()))
     if model is not None and model != name:
         name, usual = model, ()
@@ -42,7 +42,7 @@ def usual_config(data: str, model: str | None, settings: Sequence[str], device: 
 
 
 def check_encoder(config: RunConfig) -> None:
-    """An error for a counter, before anything is set up for it."""
+    """Raise an error for a counter, before anything is set up."""
     if not isinstance(config.settings, TangoSettings):
         raise ConfigError(f"{config.model} has no encoder to measure; choose tango-tucker or tango-distmult.")
 

@@ -112,7 +112,7 @@ def plot_gradients(results: Sequence[Result]) -> Figure:
 
 
 def _line(axes: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, factor: float, **style: Any) -> None:
-    """What was measured of a column over another: medians as a line, quartiles as bars where there are some."""
+    """Plot one column over another: medians as a line, quartiles as bars if there are any."""
     rows = [row for row in rows if row.get(y) is not None]
     values = [factor * row[y] for row in rows]
     spread = None

@@ -1,4 +1,4 @@
-"""Figures as people read them: units by the name of the figure, tables as text cells. For the terminal and the page."""
+"""Readable figures for the terminal and the page: units by the name of the figure, tables as text cells."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _digits(value: float) -> str:
 
 
 def words(name: str) -> str:
-    """``fast_seconds`` -> ``fast``: units stand in the cells."""
+    """``fast_seconds`` -> ``fast``: the cells show the units."""
     plain = name.removesuffix("_seconds").removesuffix("_bytes") if name not in ("seconds", "bytes") else "time"
     return plain.replace("_", " ")
 

@@ -127,7 +127,7 @@ class _Awaited:
     period: int = 0
 
     def probability(self, t0: int, t1: int) -> float:
-        """The probability that it happens first at ``t1``, given that it has not happened up to ``t0``."""
+        """The probability that it happens at ``t1``, given that it has not happened up to ``t0``."""
         days = min(t1, self.closes) - max(t0 + 1, self.opens) + 1
         return 1.0 - (1.0 - self.hazard) ** max(days, 0)
 
@@ -179,7 +179,7 @@ class _Simulation:
         self.floor: list[Floats] = []  # of each day (R, 2)
 
     def settle(self, t: int, t_next: int) -> None:
-        """Give the newcomers of ``t_next`` their habits, and as many ties as an actor has on average."""
+        """Give the actors that can first act at ``t_next`` their habits, and as many ties as an actor has on average."""
         new = (self.since > t) & (self.since <= t_next)
         if not new.any():
             return
