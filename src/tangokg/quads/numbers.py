@@ -66,7 +66,7 @@ def _is_date(value: Numbers) -> Bools:
 
 
 def _stamp(clock: int) -> Kind:
-    """YYYYMMDDHHMM or YYYYMMDDHHMMSS; ``power`` is the factor of the day."""
+    """YYYYMMDDHHMM or YYYYMMDDHHMMSS; ``clock`` is the factor of the day."""
 
     def hms(value: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         rest = value % clock

@@ -179,7 +179,7 @@ class _Simulation:
         self.floor: list[Floats] = []  # of each day (R, 2)
 
     def settle(self, t: int, t_next: int) -> None:
-        """Give the actors that can first act at ``t_next`` their habits, and as many ties as an actor has on average."""
+        """Give the actors that can first act at ``t_next`` habits, and as many ties as an actor has on average."""
         new = (self.since > t) & (self.since <= t_next)
         if not new.any():
             return
