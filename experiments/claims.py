@@ -57,9 +57,9 @@ def helps_where_much_changes(results: Results) -> Verdict:
     """Compare with the other snapshots, because all snapshots would include the larger changes."""
 
     def more(groups: Mapping[str, dict[str, float]]) -> float:
-        larger, every = groups["larger"], groups["all"]
-        rest = every["mrr"] * every["queries"] - larger["mrr"] * larger["queries"]
-        return larger["mrr"] - rest / (every["queries"] - larger["queries"])
+        larger, total = groups["larger"], groups["all"]
+        rest = total["mrr"] * total["queries"] - larger["mrr"] * larger["queries"]
+        return larger["mrr"] - rest / (total["queries"] - larger["queries"])
 
     return _judge_transition(results, more)
 

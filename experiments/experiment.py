@@ -108,8 +108,8 @@ def _merge(base: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any
     """``base`` with the values of ``changed``; tables are merged, anything else is replaced."""
     merged = dict(base)
     for key, value in changed.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merge(merged[key], value) if both else value
+        nested = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if nested else value
     return merged
 
 

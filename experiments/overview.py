@@ -199,18 +199,18 @@ def show_configs(results: Results) -> str:
     """For each config file: its description, the time and memory of a run, and its score."""
     rows = []
     for path in sorted(CONFIGS.glob("*.toml")):
-        every = [e for e in experiments().values() if e.file == path.stem]
-        usual = [e for e in every if not e.variant]
-        runs = [result for e in every for result in results.of(e.name)]
+        chosen = [e for e in experiments().values() if e.file == path.stem]
+        usual = [e for e in chosen if not e.variant]
+        runs = [result for e in chosen for result in results.of(e.name)]
         scores = ", ".join(f"{e.data} {_plain_mrr(value)}" for e in usual if (value := results.mrr(e.name)))
-        variants = len({e.variant for e in every} - {""})
+        variants = len({e.variant for e in chosen} - {""})
         about = read_toml(path)["about"] + (f"; {variants} variant{'s' * (variants > 1)}" if variants else "")
         rows.append((f"`{path.name}`", about, _time(runs), _memory(runs), scores or NONE))
     return markdown(("file", "what it is", "training time", "memory", "test MRR, time-aware"), rows, left=5)
 
 
 def _time(runs: list[Result]) -> str:
-    """The range of values on the most common device."""
+    """The range of training times on the most common device."""
     if not runs:
         return NONE
     device = Counter(str(result["device"]) for result in runs).most_common(1)[0][0]

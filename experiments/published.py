@@ -58,8 +58,8 @@ def make_table(where: str, tables: Mapping[str, Any]) -> PaperTable:
             if column not in columns or not len(numbers) == len(spread) == len(metrics):
                 raise DataError(f"{where}: {row} / {column}: expected {len(metrics)} values in a known column.")
             for metric, value, around in zip(metrics, numbers, spread, strict=True):
-                why = misprints.pop(f"{row} / {column} / {metric}", "")
-                values[row, column, metric] = Published(value, around, why)
+                misprint = misprints.pop(f"{row} / {column} / {metric}", "")
+                values[row, column, metric] = Published(value, around, misprint)
             hits = [values[row, column, metric] for metric in metrics if metric.startswith("hits@")]
             if [hit.value for hit in hits] != sorted(hit.value for hit in hits) and not any(h.misprint for h in hits):
                 raise DataError(f"{where}: {row} / {column}: Hits@k fall. Mark the misprint, or correct the value.")

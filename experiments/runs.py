@@ -194,9 +194,9 @@ def run_all(jobs: Iterable[Job], workers: int) -> dict[str, list[Job]]:
     """Execute all runs, ``workers`` at a time in separate processes; returns the jobs by how they ended."""
     ended: dict[str, list[Job]] = {DONE: [], LEFT: [], FAILED: []}
 
-    def report(job: Job, how: str, line: str) -> None:
-        ended[how].append(job)
-        print(f"{job.label}: {how}: {line}", flush=True)
+    def report(job: Job, status: str, line: str) -> None:
+        ended[status].append(job)
+        print(f"{job.label}: {status}: {line}", flush=True)
 
     if workers == 1:
         for job in jobs:

@@ -157,8 +157,8 @@ def _check_part(path: Path, result: Result, part: str) -> None:
         raise DataError(f"{path}: [{part}] has no MRR between 0 and 100 for each filter.")
     queries, facts = result["queries"].get(part), counts_of(result["dataset"]).get(part)
     if not isinstance(queries, int) or queries <= 0 or queries % 2 or (facts and queries > 2 * facts):
-        most = f", at most {2 * facts:,}" if facts else ""
-        raise DataError(f"{path}: {queries!r} queries of [{part}], expected an even number{most}.")
+        limit = f", at most {2 * facts:,}" if facts else ""
+        raise DataError(f"{path}: {queries!r} queries of [{part}], expected an even number{limit}.")
 
 
 def changed_settings(experiment: Experiment, result: Result) -> str:

@@ -69,14 +69,14 @@ def draw_events(facts: int, snapshots: int, num_entities: int, names: int = 10_0
         return (most * rng.random(size) ** 6).astype(np.int64)
 
     days: list[Ids] = []
-    held = np.empty((0, 3), dtype=np.int64)
+    repeated = np.empty((0, 3), dtype=np.int64)
     shuffled = rng.permutation(names)
     for _ in range(snapshots):
-        new = facts - len(held)
+        new = facts - len(repeated)
         drawn = np.stack([shuffled[draw(new, names)], draw(new, relations), shuffled[draw(new, names)]], axis=1)
-        day = np.concatenate([held, drawn])
+        day = np.concatenate([repeated, drawn])
         days.append(day)
-        held = day[rng.random(len(day)) < 0.5]
+        repeated = day[rng.random(len(day)) < 0.5]
     s, r, o = np.concatenate(days).T
     t = np.repeat(np.arange(snapshots), facts)
     events = Quadruples(s * stride, r.copy(), o * stride, t, Vocabulary((), ()), Clock("day"))

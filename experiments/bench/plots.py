@@ -71,19 +71,19 @@ def plot_grown(results: Sequence[Result]) -> Figure:
     """An epoch, and a thousand of its steps, over facts and over entities, with their slopes."""
     rows, figures = results[0]["rows"], results[0]["figures"]
     figure, panels = start_figure(1, 2, share=True)
-    most = [row for row in rows if row["axis"] == "both"]
+    largest = [row for row in rows if row["axis"] == "both"]
     lines = {"epoch": ("epoch", 1, COLOURS[0]), "step": ("1,000 steps", 1000, COLOURS[1])}
     for axes, name in zip(panels, ("facts", "entities"), strict=True):
         of_axis = [row for row in rows if row["axis"] == name]
         for part, (label, factor, colour) in lines.items():
             curve: dict[str, Any] = {"marker": "o", "ms": 4, "label": label}
             star: dict[str, Any] = {"marker": "*", "ms": 9, "linestyle": ""}
-            for points, style in ((of_axis, curve), (most, star)):
+            for points, style in ((of_axis, curve), (largest, star)):
                 seconds = [factor * row[f"{part}_seconds"] for row in points]
                 axes.plot([row[name] for row in points], seconds, color=colour, **style)
         slopes = [f"{part} {figures[key]:.2f}" for part in lines if (key := f"{name}_{part}_slope") in figures]
         axes.set_title(f"slope: {', '.join(slopes)}" if slopes else "", fontsize="medium", loc="left")
-        _logarithmic(axes, name, [row[name] for row in of_axis or most], "seconds" if name == "facts" else "")
+        _logarithmic(axes, name, [row[name] for row in of_axis or largest], "seconds" if name == "facts" else "")
     handles, labels = panels[0].get_legend_handles_labels()
     handles += panels[0].plot([], [], "*", ms=9, color="grey")
     figure.legend(handles, [*labels, "most of both"], **BELOW, ncols=3)

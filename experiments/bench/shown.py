@@ -54,8 +54,8 @@ def words(name: str) -> str:
 
 def table(rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of these columns; without ``names`` of all but the quartiles."""
-    every = dict.fromkeys(key for row in rows for key in row if not key.endswith(LEFT_OUT))
-    chosen = list(names or every)
+    columns = dict.fromkeys(key for row in rows for key in row if not key.endswith(LEFT_OUT))
+    chosen = list(names or columns)
     return [words(name) for name in chosen], [[cell(name, row.get(name)) for name in chosen] for row in rows]
 
 

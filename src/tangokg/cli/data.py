@@ -98,8 +98,8 @@ def inspect_data(ctx: typer.Context, data: Data, reading: Reading, as_json: Json
     columns = ("part", "first", "last", "facts", "distinct", "times", "new entities", "facts with one", "share")
     output.table(title, columns, [_part_row(n, p) for n, p in stats["parts"].items()], left=3)
     shown = stats["facts_by_relation"][: None if output.verbose else TOP]
-    most = shown[0]["facts"]
-    rows = [[row["relation"], bar(row["facts"] / most), f"{row['facts']:,}"] for row in shown]
+    largest = shown[0]["facts"]
+    rows = [[row["relation"], bar(row["facts"] / largest), f"{row['facts']:,}"] for row in shown]
     output.table(f"Relations, the {len(shown)} most frequent", ("relation", "", "facts"), rows, left=2)
     output.show(f"Facts over time  {sparkline(facts_over_time(dataset))}")
     for note in stats["notes"]:

@@ -92,9 +92,9 @@ def run_demo(
         output.json({"compared": compared, "forecasts": [answer.to_dict() for _, answer, _ in forecasts]})
         return
     _show_comparison(output, compared)
-    for who, answer, happened in forecasts:
+    for name, answer, happened in forecasts:
         output.show("")
-        output.show(f"{who}:", style="bold")
+        output.show(f"{name}:", style="bold")
         output.show(answer.table(happened))
     if what_next:
         _what_next(output, forecasts[-1][1], out)

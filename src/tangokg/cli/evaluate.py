@@ -126,12 +126,12 @@ def evaluate(
         _show_groups(output, by, names[0], groups)
 
 
-def _filters(chosen: list[Filter] | None, every: bool, as_tgb: bool) -> list[str]:
+def _filters(chosen: list[Filter] | None, show_all: bool, as_tgb: bool) -> list[str]:
     """The filters to show: the chosen ones, else the usual one, or all."""
     if chosen:
         return [choice.value for choice in chosen]
     usual = ["tgb"] if as_tgb else []
-    return usual + [choice.value for choice in Filter] if every else usual or [Filter.TIME_AWARE.value]
+    return usual + [choice.value for choice in Filter] if show_all else usual or [Filter.TIME_AWARE.value]
 
 
 def _check_calibration(

@@ -34,8 +34,8 @@ def names(
         output.json(matches)
         return
     if not matches:
-        every = [*facts.vocab.entities, *facts.vocab.relations]
-        raise DataError(f"no name of {run} contains {text!r}.{offer(map(repr, nearest(text or '', every)))}")
+        known = [*facts.vocab.entities, *facts.vocab.relations]
+        raise DataError(f"no name of {run} contains {text!r}.{offer(map(repr, nearest(text or '', known)))}")
     rows = [[row["name"], row["kind"], row["last"] or "", f"{row['facts']:,}"] for row in matches]
     title = f"Names of {run}" + (f" with {text!r}" if text else ", the most frequent")
     output.table(title, ("name", "kind", "last seen", "facts"), rows, left=3)

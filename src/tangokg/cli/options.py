@@ -163,8 +163,8 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
         values = {name: arguments.pop(name) for name in names}
         command(reading=kind(**values), **arguments)
 
-    others = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in shape.parameters.values() if p.name != "reading"]
-    run.__signature__ = shape.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
+    rest = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in shape.parameters.values() if p.name != "reading"]
+    run.__signature__ = shape.replace(parameters=[*rest, *options])  # type: ignore[attr-defined]
     return run
 
 

@@ -237,7 +237,7 @@ def _what_next(output: Output, forecaster: Forecaster, out: Path, data: str | No
     for words in (["--by", "relation"], ["--calibration"]):
         output.say(f"  {next_command(output.words, 'evaluate', str(out), *words)}")
     if data is not None:
-        others = [name for name in QUICK if name != forecaster.config.model]
-        models = [word for name in others for word in ("--model", name)]
+        counters = [name for name in QUICK if name != forecaster.config.model]
+        models = [word for name in counters for word in ("--model", name)]
         words = ["compare", data, "--run", str(out), *models]
         output.say(f"  {next_command(output.words, *words, without=OF_MODEL)}")

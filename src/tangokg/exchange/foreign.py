@@ -47,9 +47,9 @@ class Foreign(Model):
         t = encoded.t.index_select(0, queries.window)
         if self._score_subjects is None:
             return _scores(self._score, queries.s, queries.r, t, encoded.num_entities)
-        back, count = queries.r >= encoded.num_relations, encoded.num_relations
+        inverse, count = queries.r >= encoded.num_relations, encoded.num_relations
         scores = torch.empty(len(queries), encoded.num_entities, dtype=torch.float64)
-        for rows, function, shift in ((~back, self._score, 0), (back, self._score_subjects, count)):
+        for rows, function, shift in ((~inverse, self._score, 0), (inverse, self._score_subjects, count)):
             if rows.any():
                 columns = queries.s[rows], queries.r[rows] - shift, t[rows]
                 scores[rows] = _scores(function, *columns, encoded.num_entities)

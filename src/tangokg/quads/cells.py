@@ -196,10 +196,10 @@ def _of_distinct(
     """The moments of distinct texts in the order of the rows; those with an offset and those without do not mix."""
     aware = [moment.tzinfo is not None for moment in moments if moment]
     if len(set(aware)) > 1:
-        other = {kind: next(t for t, m in zip(texts, moments, strict=True) if m and (m.tzinfo is not None) is kind)
+        examples = {kind: next(t for t, m in zip(texts, moments, strict=True) if m and (m.tzinfo is not None) is kind)
                  for kind in (True, False)}  # fmt: skip
         raise DataError(
-            f"times with an offset ({other[True]!r}) and without one ({other[False]!r}) stand in one column; "
+            f"times with an offset ({examples[True]!r}) and without one ({examples[False]!r}) stand in one column; "
             f"expected all with, or all without, which are then those of --timezone."
         )
     plain = [_in_utc(moment) for moment in moments]

@@ -84,8 +84,8 @@ class Clock:
             return datetime(origin.year, (origin.month - 1) // length * length + 1, 1)
         if self.unit in WHOLE_DAYS:
             return datetime.combine(origin.date(), time())
-        kept = {"second": 0, "minute": origin.second, "hour": origin.minute * 60 + origin.second}[self.unit]
-        return origin - timedelta(seconds=kept, microseconds=origin.microsecond)
+        surplus = {"second": 0, "minute": origin.second, "hour": origin.minute * 60 + origin.second}[self.unit]
+        return origin - timedelta(seconds=surplus, microseconds=origin.microsecond)
 
     @cached_property
     def _zero(self) -> datetime:
@@ -133,13 +133,13 @@ class Clock:
 
     def format(self, t: float) -> str:
         """The date of ``t``: 2014-11-26, with a time of day where one is needed; 2014-Q4, 2014-11 or 2014."""
-        whole = float(t).is_integer()
+        is_whole = float(t).is_integer()
         if self.origin is None:
-            return str(int(t)) if whole else str(float(t))
+            return str(int(t)) if is_whole else str(float(t))
         moment = self._moment(float(t))
-        if whole and self.unit == "quarter":
+        if is_whole and self.unit == "quarter":
             return f"{moment.year:04}-Q{moment.month // 3 + 1}"
-        if whole and self.unit in MONTHS:
+        if is_whole and self.unit in MONTHS:
             return moment.isoformat()[: 7 if self.unit == "month" else 4]
         if self.unit not in WHOLE_DAYS:
             shown = moment if self.zone is UTC else moment.replace(tzinfo=UTC).astimezone(self.zone)

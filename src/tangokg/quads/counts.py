@@ -13,19 +13,19 @@ from tangokg.showing import counted
 
 def inspect(dataset: Dataset) -> dict[str, Any]:
     """Counts of a data set: facts as read and distinct, times, ids in use, and what training never saw."""
-    seen = dataset.train.named
+    named = dataset.train.named
     everything = dataset.facts.named
-    parts = {part: _inspect_part(getattr(dataset, part), *seen) for part in PARTS}
+    parts = {part: _inspect_part(getattr(dataset, part), *named) for part in PARTS}
     return {
         "name": dataset.name,
         "unit": dataset.clock.unit,
         "timezone": None if dataset.clock.origin is None else dataset.clock.timezone,
         "entities": dataset.vocab.num_entities,
         "entities_used": int(everything[0].sum()),
-        "entities_in_train": int(seen[0].sum()),
+        "entities_in_train": int(named[0].sum()),
         "relations": dataset.vocab.num_relations,
         "relations_used": int(everything[1].sum()),
-        "relations_in_train": int(seen[1].sum()),
+        "relations_in_train": int(named[1].sum()),
         "timestamps": len(np.unique(dataset.facts.t)),
         "parts": parts,
         "facts_by_relation": _by_relation(dataset),

@@ -127,9 +127,9 @@ def decode_text(data: bytes, name: str) -> str:
     """UTF-8 text, with or without a byte order mark."""
     if not data.strip(b"\xef\xbb\xbf \t\r\n"):
         raise DataError(f"{name}: the file is empty; expected lines of UTF-8 text.")
-    for magic, what in KNOWN_FORMATS.items():
+    for magic, kind in KNOWN_FORMATS.items():
         if data.startswith(magic):
-            raise DataError(f"{name}: this is {what}, not a table. Export it as CSV or Parquet.")
+            raise DataError(f"{name}: this is {kind}, not a table. Export it as CSV or Parquet.")
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
         raise DataError(f"{name}:{line}: a NUL byte found; expected UTF-8 text. Is it a binary file, or UTF-16?")

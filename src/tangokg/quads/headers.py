@@ -31,12 +31,12 @@ def guess_roles(cells: Sequence[str], names: Sequence[str], relation: str | None
     times = [i for i, cell in enumerate(cells) if _is_date(cell)]
     if not times:
         times = [len(roles)] if len(cells) > len(roles) and _is_time(cells[len(roles)]) else []
-    others = [i for i in range(len(cells)) if i not in times]
-    if len(others) < len(roles) or len(times) not in (1, 2):
+    rest = [i for i in range(len(cells)) if i not in times]
+    if len(rest) < len(roles) or len(times) not in (1, 2):
         return {}
-    exact = len(others) == len(roles) or all(_is_time(cell) for cell in cells)  # numbers may follow, as in benchmarks
+    exact = len(rest) == len(roles) or all(_is_time(cell) for cell in cells)  # numbers may follow, as in benchmarks
     when = ["time"] if len(times) == 1 else ["start", "end"]
-    places = [*zip(roles, others, strict=False), *zip(when, times, strict=True)] if exact else []
+    places = [*zip(roles, rest, strict=False), *zip(when, times, strict=True)] if exact else []
     return {role: names[i] for role, i in places}
 
 

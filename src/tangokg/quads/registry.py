@@ -175,9 +175,9 @@ def read_known(known: KnownSet, folder: Path) -> Dataset:
         "relations": (dataset.vocab.num_relations, known.relations),
         "timestamps": (len(np.unique(dataset.facts.t)), known.timestamps),
     }
-    for what, (count, expected) in counts.items():
+    for subject, (count, expected) in counts.items():
         if count != expected:
-            raise DataError(f"{folder}: {count:,} {what} found; {known.name} has {expected:,}.")
+            raise DataError(f"{folder}: {count:,} {subject} found; {known.name} has {expected:,}.")
     return dataset
 
 

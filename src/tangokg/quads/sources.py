@@ -127,8 +127,8 @@ def _name(source: str | Path | Sequence[str | Path] | Address, format: str | Non
 
 def _read_file(source: Any, overlap: str | None, keywords: TableKeywords) -> Quadruples:
     if overlap is not None:
-        where = f"{source}: " if isinstance(source, str | Path) else ""
-        raise DataError(f"{where}--overlap is for the parts of a benchmark folder, and this is a table.")
+        prefix = f"{source}: " if isinstance(source, str | Path) else ""
+        raise DataError(f"{prefix}--overlap is for the parts of a benchmark folder, and this is a table.")
     return read_table(source, **keywords)
 
 

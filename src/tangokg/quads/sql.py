@@ -182,12 +182,12 @@ def _check_table(connection: Any, address: Address, columns: list[str] | None) -
         )
 
 
-def _failed(address: Address, error: Exception, what: str = "the rows cannot be read") -> DataError:
+def _failed(address: Address, error: Exception, problem: str = "the rows cannot be read") -> DataError:
     if isinstance(error, TangoError):
         return DataError(str(error))
     message = address.hide(str(error)).rstrip(".")
     hint = " A password can be given by PGPASSWORD, by ~/.pgpass, or in the address." if "password" in message else ""
-    return DataError(f"{address}: {what} ({message}).{hint}")
+    return DataError(f"{address}: {problem} ({message}).{hint}")
 
 
 def as_database(source: Any, query: str | None = None) -> Any:

@@ -207,6 +207,6 @@ def _empty_names(named: Mapping[str, Names]) -> list[Problem]:
     """The rows without a subject, relation or object."""
     problems: list[Problem] = []
     for role, names in named.items():
-        what = f"the {role} is empty; expected a name. Fill it in or take the row out."
-        problems += Problem.where(names.code < 0, lambda row, what=what: what)  # type: ignore[misc]
+        report = f"the {role} is empty; expected a name. Fill it in or take the row out."
+        problems += Problem.where(names.code < 0, lambda row, report=report: report)  # type: ignore[misc]
     return problems

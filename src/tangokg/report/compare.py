@@ -93,8 +93,8 @@ class Comparison:
 
 def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:
     """Figures of models that ranked the same queries in the same order; ``seed`` is for the resampling."""
-    for other in measured[1:]:
-        pairs = ((getattr(measured[0].metrics, c), getattr(other.metrics, c)) for c in ("s", "r", "answer", "t"))
+    for model in measured[1:]:
+        pairs = ((getattr(measured[0].metrics, c), getattr(model.metrics, c)) for c in ("s", "r", "answer", "t"))
         assert all(torch.equal(a.cpu(), b.cpu()) for a, b in pairs), "all models rank the same queries"
     ordered = sorted(measured, key=lambda m: -m.metrics[FILTER].mrr)
     values = torch.stack([100 / m.metrics.ranks[FILTER].realistic.cpu().double() for m in ordered])  # (M, B)
@@ -138,13 +138,13 @@ def _label(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
     pixels = axes.figure.dpi / 72  # in a typographic point
     frame = axes.get_window_extent()
     centres = [tuple(axes.transData.transform((x, y))) for _, x, y in points]
-    taken = [(x - MARK * pixels, y - MARK * pixels, x + MARK * pixels, y + MARK * pixels) for x, y in centres]
+    occupied = [(x - MARK * pixels, y - MARK * pixels, x + MARK * pixels, y + MARK * pixels) for x, y in centres]
     for (name, *point), (x, y) in zip(points, centres, strict=True):
         boxes = {place: _box(x, y, place, len(name), pixels) for place in PLACES}
         inside = {p: b for p, b in boxes.items() if frame.x0 <= b[0] and b[2] <= frame.x1 and frame.y0 <= b[1]}
-        free = (p for p, b in inside.items() if not any(_overlap(b, other) for other in taken))
+        free = (p for p, b in inside.items() if not any(_overlap(b, other) for other in occupied))
         side, line = place = next(free, PLACES[0])
-        taken.append(boxes[place])
+        occupied.append(boxes[place])
         axes.annotate(
             name,
             point,

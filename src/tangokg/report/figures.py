@@ -50,9 +50,9 @@ def plot_horizons(
 ) -> None:
     """MRR and Hits@k of the same queries by horizon; the MRR of the models ``beside`` is dashed."""
     figure, axes = _start(title, f"how far ahead ({unit}s)", "per cent")
-    for name, others in (beside or {}).items():
-        values = [summary.mrr for summary in others.values()]
-        axes.plot(list(others), values, label=f"MRR of {name}", color="grey", linestyle="--", clip_on=False)
+    for name, summaries in (beside or {}).items():
+        values = [summary.mrr for summary in summaries.values()]
+        axes.plot(list(summaries), values, label=f"MRR of {name}", color="grey", linestyle="--", clip_on=False)
     _draw_summaries(axes, groups)
     write_figure(figure, path)
 

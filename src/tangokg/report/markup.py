@@ -67,8 +67,8 @@ def _rows(rows: Sequence[Sequence[object]], sides: Sequence[str], grouped: bool)
             [tag("th", row[0], scope="rowgroup", rowspan=len(rows), class_=sides[0])] if grouped and not place else []
         )
         cells.append(tag("th", row[key], scope="row", class_=sides[key]))
-        others = zip(row[key + 1 :], sides[key + 1 :], strict=True)
-        yield tag("tr", *cells, *(tag("td", cell, class_=side) for cell, side in others))
+        rest = zip(row[key + 1 :], sides[key + 1 :], strict=True)
+        yield tag("tr", *cells, *(tag("td", cell, class_=side) for cell, side in rest))
 
 
 def values(ident: str, caption: object, pairs: Iterable[tuple[object, object]]) -> Html:

@@ -47,9 +47,9 @@ def _ending(folder: RunFolder, config: RunConfig) -> dict[str, Any]:
         done = len(read_log(folder.log)) if folder.log.exists() else 0
         return {"ended": f"not finished: go on with `tango train --out {folder.path} --resume`", "epochs": done}
     progress = folder.progress()
-    why = why_ended(progress, config.train) or ("finished" if progress.epoch else "nothing to train")
+    ending = why_ended(progress, config.train) or ("finished" if progress.epoch else "nothing to train")
     best = {"best epoch": progress.best_epoch} if progress.best_epoch else {}
-    return {"ended": why, "epochs": progress.epoch, **best}
+    return {"ended": ending, "epochs": progress.epoch, **best}
 
 
 def _provenance(stored: dict[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _base(state: State, s: int | None, r: int | None, o: int | None, step: float
 
 def times_of(state: State, s: int | None, r: int | None, o: int | None, step: float) -> Ids:
     """The times before a step of the facts (s, r, o), or of (s, r) with any object."""
-    _, t, back, label, other = state.index.take(np.array([s]), -np.inf, step)
-    matches = (back == 0) & (label == r)
-    times: Ids = t[matches if o is None else matches & (other == o)]
+    _, t, inverse, label, partner = state.index.take(np.array([s]), -np.inf, step)
+    matches = (inverse == 0) & (label == r)
+    times: Ids = t[matches if o is None else matches & (partner == o)]
     return times

@@ -103,9 +103,9 @@ class Guard:
 
     def _count(self, scope: Scope) -> None:
         """Limit the recent requests of this address, and the requests in flight."""
-        who = (scope.get("client") or ("",))[0]
-        if not self._window.hit(self._rate, who):
-            reset = self._window.get_window_stats(self._rate, who).reset_time
+        client = (scope.get("client") or ("",))[0]
+        if not self._window.hit(self._rate, client):
+            reset = self._window.get_window_stats(self._rate, client).reset_time
             wait = str(max(1, math.ceil(reset - time.time())))
             raise Refused(429, "too many requests from this address.", f"Try again in {wait} s.", {"Retry-After": wait})
         if self._in_flight >= self.settings.in_flight and scope["path"] != EVENTS:

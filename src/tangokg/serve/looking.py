@@ -49,8 +49,8 @@ def _facts_json(state: State, columns: Columns, rows: Ids) -> list[dict[str, Any
 
 
 def _of_entity(state: State, entity: int, low: float, high: float) -> Columns:
-    s, t, back, r, o = (np.asarray(c, np.int64) for c in state.index.take(np.array([entity]), low, high))
-    return np.where(back == 1, o, s), r, np.where(back == 1, s, o), t
+    s, t, inverse, r, o = (np.asarray(c, np.int64) for c in state.index.take(np.array([entity]), low, high))
+    return np.where(inverse == 1, o, s), r, np.where(inverse == 1, s, o), t
 
 
 def _all_facts(state: State, low: float, high: float) -> Columns:

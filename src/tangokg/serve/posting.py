@@ -117,6 +117,6 @@ def _facts_json(state: State, new: Quadruples, scored: Scored) -> list[dict[str,
 def _rows(new: Quadruples, scored_facts: list[dict[str, Any]], scored: Scored) -> list[tuple[Any, ...]]:
     steps = new.t[scored.rows].astype(float).tolist()
     return [
-        (fact["subject"], fact["relation"], fact["object"], step, fact["rank"], back, fact["chance"])
-        for fact, step, back in zip(scored_facts, steps, scored.rank_of_subject, strict=True)
+        (fact["subject"], fact["relation"], fact["object"], step, fact["rank"], subject_rank, fact["chance"])
+        for fact, step, subject_rank in zip(scored_facts, steps, scored.rank_of_subject, strict=True)
     ]

@@ -123,7 +123,7 @@ async def wait_for_position(service: Service, position: int) -> None:
     """Wait until the journal has reached a position; raise an error after too long."""
     end = time.monotonic() + service.settings.wait
     while service.state.position < position:
-        left = end - time.monotonic()
-        if left <= 0:
+        remaining = end - time.monotonic()
+        if remaining <= 0:
             raise Refused(409, f"the journal is at position {service.state.position}, before {position}.", "Try again.")
-        await service.hub.next_event(min(left, STEP))
+        await service.hub.next_event(min(remaining, STEP))

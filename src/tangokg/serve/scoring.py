@@ -121,8 +121,8 @@ def _true_objects(index: HistoryIndex, questions: QuestionBatch, vocab: Vocabula
         true.setdefault(questions.key(row), set()).add(o)
     count = vocab.num_relations
     for t in np.unique(questions.t).tolist():
-        s, _, back, r, o = index.take(np.unique(questions.s[questions.t == t]), t, t + 1)
-        label = r.astype(np.int64) + back.astype(np.int64) * count
+        s, _, inverse, r, o = index.take(np.unique(questions.s[questions.t == t]), t, t + 1)
+        label = r.astype(np.int64) + inverse.astype(np.int64) * count
         for a, b, c in zip(s.tolist(), label.tolist(), o.tolist(), strict=True):
             if (a, b, t) in true and c < vocab.num_entities:
                 true[a, b, t].add(c)
@@ -139,10 +139,10 @@ def _scores(known: Known, questions: QuestionBatch) -> Iterator[tuple[Ids, Tenso
     """Rows and their scores (B, N), in order of time."""
     model = known.model.eval()
     times = np.unique(questions.t)
-    most = 1 if model.one_by_one else TIMES
+    batch_times = 1 if model.one_by_one else TIMES
     size = max(1, CELLS // known.num_entities)
-    for first in range(0, len(times), most):
-        t = times[first : first + most]
+    for first in range(0, len(times), batch_times):
+        t = times[first : first + batch_times]
         inside = np.flatnonzero(np.isin(questions.t, t))
         windows = known.windows(torch.from_numpy(t.astype(np.float64)))
         encoded = known.encode(windows, torch.from_numpy(questions.s[inside]))

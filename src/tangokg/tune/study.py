@@ -235,8 +235,8 @@ def _check_journal(path: Path) -> None:
             raise _damaged(path, "it does not begin like a study")
 
 
-def _damaged(path: Path, why: object) -> RunError:
-    return RunError(f"{path}: damaged, or not a study ({why}). Name another file with --study.")
+def _damaged(path: Path, reason: object) -> RunError:
+    return RunError(f"{path}: damaged, or not a study ({reason}). Name another file with --study.")
 
 
 def _drop_torn_line(path: Path) -> None:
