@@ -109,7 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.runs import DONE, FAILED, LEFT, Job, measure_mean, run_all
 
     if (arguments.set or arguments.valid or arguments.data) and arguments.out.resolve() == RESULTS.resolve():
-        raise ConfigError("--set, --valid and --data make other results than those that are stored: give --out FOLDER.")
+        raise ConfigError(
+            "--set, --valid and --data give results that must not replace the stored ones: give --out FOLDER."
+        )
     deadline = time.time() + parse_duration(arguments.budget, "--budget") if arguments.budget else float("inf")
     options = {
         "device": arguments.device,

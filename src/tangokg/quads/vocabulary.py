@@ -133,5 +133,5 @@ def _read_names(path: Path) -> tuple[str, ...]:
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise DataError(f"{path}: no vocabulary can be read from it ({error}); expected one column 'name'.") from None
     if not all(isinstance(name, str) for name in names):
-        raise DataError(f"{path}: the column 'name' holds something that is no text.")
+        raise DataError(f"{path}: the column 'name' holds values that are not text.")
     return tuple(names)

@@ -42,7 +42,7 @@ def facts(service: Service) -> APIRouter:
     @router.get("/api/v1/events", include_in_schema=False)
     async def events() -> StreamingResponse:
         if service.hub.listeners >= LISTENERS:
-            raise Refused(429, "too many listen already.", headers={"Retry-After": "60"})
+            raise Refused(429, "too many listeners.", headers={"Retry-After": "60"})
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(service.hub.listen(), media_type="text/event-stream", headers=headers)
 

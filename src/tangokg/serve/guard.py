@@ -86,7 +86,7 @@ class Guard:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not known_host(hosts[0], self.settings.hosts):
-            raise Refused(403, "the service is not known by this host name.", "Name it with --allow-host.")
+            raise Refused(403, "this host name is not allowed.", "Name it with --allow-host.")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2].casefold() != hosts[0].casefold():
             raise Refused(403, "requests from other sites are refused.")

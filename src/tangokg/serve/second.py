@@ -20,7 +20,7 @@ class Second:
         if _timing(forecaster) != _timing(first):
             raise ConfigError(
                 f"--beside {run}: its times are {_timing(forecaster)}, those of the served run {_timing(first)}: "
-                f"they cannot be asked the same. Give a run of data with the same times."
+                f"they cannot answer the same questions. Give a run of data with the same times."
             )
         self.state = State.of(forecaster)
         self.name, self._journal, self._figures = run.resolve().name, journal, card.figures(run)

@@ -110,7 +110,10 @@ class Service:
         with self._lock:
             if self._slow_waiting + number > SLOW:
                 raise Refused(
-                    429, "too many wait for reasons, curves or events.", "Try again in 5 s.", {"Retry-After": "5"}
+                    429,
+                    "too many requests wait for reasons, curves or events.",
+                    "Try again in 5 s.",
+                    {"Retry-After": "5"},
                 )
             self._slow_waiting += number
 

@@ -127,7 +127,9 @@ class SharedStudy:
         except KeyError:  # in the middle of a search
             stored = None
         if stored is None:
-            raise RunError(f"{self.place}: the study was deleted, or is none of ours. Name another with --study.")
+            raise RunError(
+                f"{self.place}: the study was deleted, or tango did not create it. Name another with --study."
+            )
         check_same(stored, self._mine, self.place, "name")
 
     def claim(self, most: int) -> SharedClaim | None:

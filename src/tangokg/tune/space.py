@@ -185,7 +185,7 @@ def make_plan(
             space.pop(key, None)
     if not space:
         raise ConfigError(
-            "every setting is fixed, so that nothing is left to search; give one of them a list: dim=[100, 200]."
+            "every setting is fixed, so nothing is left to search; give one of them a list: dim=[100, 200]."
         )
     plan = Plan(preset, space, fixed, scale_step(dataset), seed)
     _check(plan)
