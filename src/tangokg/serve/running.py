@@ -71,7 +71,7 @@ def _bound(settings: ServeSettings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"{settings.host} port {settings.port} cannot be listened on: {error.strerror or error}. "
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}. "
             f"Take another --port or --host."
         ) from None
     return listener
