@@ -154,7 +154,7 @@ class TangoForecaster:
 
     def _fitted(self) -> Forecaster:
         if not hasattr(self, "forecaster_"):
-            raise RunError("this estimator is not fitted yet: call fit(X, y) first.")
+            raise RunError("this estimator is not fitted yet: call fit(X, y) before.")
         return self.forecaster_
 
     def _facts(self, X: Any, y: Any, unit: str | None, timezone: str | None) -> Quadruples:
