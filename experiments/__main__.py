@@ -29,11 +29,11 @@ WORK = Path("runs/experiments")
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command; 0 where all went well, 1 where a run failed, 2 for wrong input."""
-    given = _parser().parse_args(words)
+    """Run one command; returns 0 for success, 1 if a run failed, 2 for wrong input."""
+    arguments = _parser().parse_args(words)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
-        return int(COMMANDS[given.command](given))
+        return int(COMMANDS[arguments.command](arguments))
     except TangoError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -93,10 +93,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def list_experiments(given: argparse.Namespace) -> int:
-    """Each experiment in a line; one by its whole name as a config file."""
-    chosen = choose(given.configs, given.data)
-    if [experiment.name for experiment in chosen] == given.configs:
+def list_experiments(arguments: argparse.Namespace) -> int:
+    """Print each experiment on a line; a single full name prints its config file."""
+    chosen = choose(arguments.configs, arguments.data)
+    if [experiment.name for experiment in chosen] == arguments.configs:
         print(to_toml(chosen[0].config().to_tables()), end="")
         return 0
     for experiment in chosen:
@@ -104,49 +104,56 @@ def list_experiments(given: argparse.Namespace) -> int:
     return 0
 
 
-def run(given: argparse.Namespace) -> int:
-    """Make all chosen runs that are not done."""
+def run(arguments: argparse.Namespace) -> int:
+    """Run all chosen experiments that have no result yet."""
     from experiments.runs import DONE, FAILED, LEFT, Job, measure_mean, run_all
 
-    if (given.set or given.valid or given.data) and given.out.resolve() == RESULTS.resolve():
-        raise ConfigError("--set, --valid and --data make other results than those that are stored: give --out FOLDER.")
-    deadline = time.time() + parse_duration(given.budget, "--budget") if given.budget else float("inf")
-    options = {"device": given.device, "deadline": deadline, "assignments": tuple(given.set), "commit": given.commit}
-    options |= {"valid": given.valid, "horizons": given.horizons, "weights": given.mean}
-    chosen = choose(given.configs, given.data)
+    if (arguments.set or arguments.valid or arguments.data) and arguments.out.resolve() == RESULTS.resolve():
+        raise ConfigError(
+            "--set, --valid and --data give results that must not replace the stored ones: give --out FOLDER."
+        )
+    deadline = time.time() + parse_duration(arguments.budget, "--budget") if arguments.budget else float("inf")
+    options = {
+        "device": arguments.device,
+        "deadline": deadline,
+        "assignments": tuple(arguments.set),
+        "commit": arguments.commit,
+    }
+    options |= {"valid": arguments.valid, "horizons": arguments.horizons, "weights": arguments.mean}
+    chosen = choose(arguments.configs, arguments.data)
     jobs = [
-        Job(experiment, seed, given.out, given.work, **options)
+        Job(experiment, seed, arguments.out, arguments.work, **options)
         for experiment in chosen
-        for seed in (range(experiment.seeds) if given.seeds is None else given.seeds)
+        for seed in (range(experiment.seeds) if arguments.seeds is None else arguments.seeds)
     ]
     jobs.sort(key=lambda job: job.seed)  # each seed of all, then the next
     missing = [job for job in jobs if not job.is_done]
     print(f"{len(missing)} of {len(jobs)} runs to make", flush=True)
-    ended = run_all(missing, given.workers)
-    if given.mean and len(ended[DONE]) == len(missing):
+    ended = run_all(missing, arguments.workers)
+    if arguments.mean and len(ended[DONE]) == len(missing):
         for experiment in chosen:
             print(f"wrote {measure_mean([job for job in jobs if job.experiment == experiment])}")
-    print(f"{len(ended[DONE])} done, {len(ended[LEFT])} left, {len(ended[FAILED])} failed; results in {given.out}")
+    print(f"{len(ended[DONE])} done, {len(ended[LEFT])} left, {len(ended[FAILED])} failed; results in {arguments.out}")
     return 1 if ended[FAILED] else 0
 
 
-def make_tables(given: argparse.Namespace) -> int:
-    """Print one table, or bring all pages up to date."""
+def make_tables(arguments: argparse.Namespace) -> int:
+    """Print one table, or update all pages."""
     from experiments import pages, plots
     from experiments.bench import page
 
-    results = read_results(given.results)
+    results = read_results(arguments.results)
     known = pages.blocks(results)
-    if given.name:
-        print(pages.make_block(given.name, known))
+    if arguments.name:
+        print(pages.make_block(arguments.name, known))
         return 0
     outdated = pages.outdated(known)
     for path, text in outdated.items():
         name = path.relative_to(pages.ROOT)
-        print(f"{name} is out of date" if given.check else f"wrote {name}")
-        if not given.check:
+        print(f"{name} is out of date" if arguments.check else f"wrote {name}")
+        if not arguments.check:
             path.write_text(text, encoding="utf-8")
-    if given.check:
+    if arguments.check:
         return 1 if outdated else 0
     figures = pages.ROOT / "docs" / "figures"
     plots.write_plots(figures, results)
@@ -154,26 +161,28 @@ def make_tables(given: argparse.Namespace) -> int:
     return 0
 
 
-def measure_speed(given: argparse.Namespace) -> int:
+def measure_speed(arguments: argparse.Namespace) -> int:
     """Measure one thing, and print it as a table; without a name, list what can be measured."""
     from experiments.bench import BENCHMARKS, parameters, read_options, run_benchmark
     from experiments.bench.form import write
     from experiments.bench.shown import LEFT_OUT, cell, markdown, table
     from tangokg.train import choose_device
 
-    if given.name is None:
+    if arguments.name is None:
         for name, module in BENCHMARKS.items():
             defaults = "  ".join(f"{key}={default}" for key, default in parameters(name).items())
             print(f"{name}: {(module.__doc__ or '').splitlines()[0]}\n    {defaults}")
         return 0
-    if given.name not in BENCHMARKS:
-        close = offer(nearest(given.name, BENCHMARKS))
-        raise ConfigError(f"unknown benchmark {given.name!r}.{close} Known: {', '.join(BENCHMARKS)}.")
-    named = {key: value for key, value in (("data", given.data), ("model", given.model)) if value is not None}
-    options = read_options(given.name, [*(f"{key}={json.dumps(value)}" for key, value in named.items()), *given.set])
-    result = run_benchmark(given.name, choose_device(given.device), **options)
-    if given.out is not None:
-        write(result, given.out)
+    if arguments.name not in BENCHMARKS:
+        close = offer(nearest(arguments.name, BENCHMARKS))
+        raise ConfigError(f"unknown benchmark {arguments.name!r}.{close} Known: {', '.join(BENCHMARKS)}.")
+    named = {key: value for key, value in (("data", arguments.data), ("model", arguments.model)) if value is not None}
+    options = read_options(
+        arguments.name, [*(f"{key}={json.dumps(value)}" for key, value in named.items()), *arguments.set]
+    )
+    result = run_benchmark(arguments.name, choose_device(arguments.device), **options)
+    if arguments.out is not None:
+        write(result, arguments.out)
     print(f"{result['device']}, {result['threads']} threads, {json.dumps(result['asked'])}\n")
     print(markdown(*table(result["rows"])) + "\n")
     figures = {key: value for key, value in result["figures"].items() if not key.endswith(LEFT_OUT)}
@@ -181,11 +190,11 @@ def measure_speed(given: argparse.Namespace) -> int:
     return 0
 
 
-def run_tgb(given: argparse.Namespace) -> int:
-    """Make the runs on TGB 2.0 that are missing, and print their figures beside the published ones."""
+def run_tgb(arguments: argparse.Namespace) -> int:
+    """Run the missing TGB 2.0 experiments, and print their results next to the published ones."""
     from experiments.tgb import run
 
-    return run(given)
+    return run(arguments)
 
 
 COMMANDS = {"list": list_experiments, "run": run, "tables": make_tables, "bench": measure_speed, "tgb": run_tgb}

@@ -24,7 +24,7 @@ def paper_form(results: Results, table: str, **place: str) -> Value | None:
 
 
 def _judge_transition(results: Results, figure: Callable[[Mapping[str, dict[str, float]]], float]) -> Verdict:
-    """What the transition layer adds to a figure of the groups of snapshots, by model and set; first seeds.
+    """The gain of the transition layer in a metric of the groups of snapshots, by model and set; first seeds.
 
     A difference of two runs counts from twice its standard deviation on, where there are seeds.
     """
@@ -41,7 +41,7 @@ def _judge_transition(results: Results, figure: Callable[[Mapping[str, dict[str,
 
 
 def _cases(gains: Mapping[str, float], noise: Mapping[str, float]) -> Cases:
-    """Which changes are gains, which are losses, and which are neither."""
+    """Gain (True), loss (False) or noise (None) of each change."""
     return [None if abs(gain) <= noise[name] else gain > 0 for name, gain in gains.items()]
 
 
@@ -54,32 +54,32 @@ def transition_helps(results: Results) -> Verdict:
 
 
 def helps_where_much_changes(results: Results) -> Verdict:
-    """Against the rest of the snapshots: all of them would hold the larger changes as well."""
+    """Compare with the other snapshots, because all snapshots would include the larger changes."""
 
     def more(groups: Mapping[str, dict[str, float]]) -> float:
-        larger, every = groups["larger"], groups["all"]
-        rest = every["mrr"] * every["queries"] - larger["mrr"] * larger["queries"]
-        return larger["mrr"] - rest / (every["queries"] - larger["queries"])
+        larger, total = groups["larger"], groups["all"]
+        rest = total["mrr"] * total["queries"] - larger["mrr"] * larger["queries"]
+        return larger["mrr"] - rest / (total["queries"] - larger["queries"])
 
     return _judge_transition(results, more)
 
 
 def falls_slowly(results: Results) -> Verdict:
-    near, far = (paper_form(results, "horizon", row="TANGO-TuckER", column=column) for column in "18")
-    if not near or not far:
+    one_step, eight_steps = (paper_form(results, "horizon", row="TANGO-TuckER", column=column) for column in "18")
+    if not one_step or not eight_steps:
         return [], ""
     ours = [paper_form(results, "horizon", row="TANGO-TuckER", column=column, form="ours") for column in "18"]
-    beside = f"; ours {ours[0].mean:.2f}, {ours[1].mean:.2f}" if ours[0] and ours[1] else ""
-    return [near.mean - far.mean < 4], f"{near.mean:.2f}, {far.mean:.2f}{beside}"
+    comparison = f"; ours {ours[0].mean:.2f}, {ours[1].mean:.2f}" if ours[0] and ours[1] else ""
+    return [one_step.mean - eight_steps.mean < 4], f"{one_step.mean:.2f}, {eight_steps.mean:.2f}{comparison}"
 
 
 def irregular_costs_little(results: Results) -> Verdict:
     files = {"TANGO-TuckER": "paper-tucker", "TANGO-DistMult": "paper-distmult", "counting": "baseline-recurrency"}
     changes = {}
     for model, file in files.items():
-        thinned, whole = (results.mrr(f"{file}/{data}") for data in (THINNED, "ICEWS05-15"))
-        if thinned and whole:
-            changes[model] = thinned.mean - whole.mean
+        thinned, complete = (results.mrr(f"{file}/{data}") for data in (THINNED, "ICEWS05-15"))
+        if thinned and complete:
+            changes[model] = thinned.mean - complete.mean
     return [change > -5.5 for model, change in changes.items() if model != "counting"], _listed(changes)
 
 
@@ -112,7 +112,7 @@ CLAIMS: dict[str, Callable[[Results], Verdict]] = {  # docs/results.md says each
 
 
 def verdict(cases: Cases) -> str:
-    """What all cases of a claim show together."""
+    """The verdict of all cases of a claim together."""
     if not cases:
         return "not measured"
     if any(cases):
@@ -127,7 +127,7 @@ def show_claim(name: str, results: Results) -> str:
 
 
 def show_gains(results: Results) -> str:
-    """What the dynamics add: test MRR of a model less that of the same model trained without, set by set."""
+    """The gain of the dynamics: test MRR of a model minus that of the same model trained without, by set."""
     rows = []
     compared = (
         ("usual windows", "as it is", "trained without"),

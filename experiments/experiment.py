@@ -1,4 +1,4 @@
-"""What is run: the TOML files of ``configs/``, each with a base, overrides for data sets, and variants."""
+"""The experiments: TOML files of ``configs/`` with a base, overrides for data sets, and variants."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def experiments(data: tuple[str, ...] = ()) -> dict[str, Experiment]:
 
 
 def read_file(path: Path, data: Iterable[str] = ()) -> Iterator[Experiment]:
-    """The experiments of a file, none where it is only a base; ``data`` replaces the sets that it names."""
+    """The experiments of a file, none for a mere base; ``data`` replaces the sets that it names."""
     tables = _read_tables(path)
     if "model" not in tables:
         return
@@ -85,7 +85,7 @@ def read_file(path: Path, data: Iterable[str] = ()) -> Iterator[Experiment]:
 
 
 def _read_tables(path: Path) -> dict[str, Any]:
-    """A file on top of its base, whose variants are its own."""
+    """A file merged over its base, with only its own variants."""
     tables = read_toml(path)
     _check(path, "", tables, KEYS)
     for kind, known in (("sets", OF_SETS), ("variants", OF_VARIANTS)):
@@ -108,8 +108,8 @@ def _merge(base: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any
     """``base`` with the values of ``changed``; tables are merged, anything else is replaced."""
     merged = dict(base)
     for key, value in changed.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merge(merged[key], value) if both else value
+        nested = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if nested else value
     return merged
 
 
@@ -133,13 +133,13 @@ def choose(patterns: Iterable[str], data: Iterable[str] = ()) -> list[Experiment
 
 
 def open_dataset(data: str) -> Dataset:
-    """A known set, a folder or a table; ``NAME-thinned`` is a set of which some times were drawn."""
+    """A known set, a folder or a table; ``NAME-thinned`` is a set with a random subset of its times."""
     source = data.removesuffix("-thinned")
     return find(source) if source == data else thin_dataset(find(source), THIN_SEED)
 
 
 def counts_of(data: str) -> dict[str, int]:
-    """Facts of each part, names and times of a known set; nothing of any other."""
+    """Facts of each part, names and times of a known set; empty for any other."""
     if data == THINNED:
         return THINNED_COUNTS
     if data not in KNOWN:

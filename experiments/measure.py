@@ -1,4 +1,4 @@
-"""A trained run -> figures beside validation and test: one function for each name that a config may list."""
+"""A trained run -> metrics besides validation and test: one function for each name that a config may list."""
 
 from __future__ import annotations
 
@@ -48,28 +48,28 @@ def measure_horizons(forecaster: Forecaster, part: Quadruples | None = None) -> 
 
 
 def measure_inductive(forecaster: Forecaster) -> Figures | None:
-    """Queries with an entity that training never saw; None where the test part has none."""
+    """Metrics of queries with an entity that training never saw; None if the test part has none."""
     with suppress(DataError):
         return figures_of(forecaster.evaluate(protocol=inductive(forecaster.seen)))
     return None
 
 
 def measure_multi_step(forecaster: Forecaster) -> Figures:
-    """Nothing from the first time of the test part on is known."""
+    """Hide all facts from the start of the test part on."""
     return figures_of(forecaster.evaluate(protocol=multi_step(float(forecaster.dataset.test.t.min()))))
 
 
 def measure_ablated(forecaster: Forecaster) -> Figures:
-    """The same weights, asked without dynamics and with the graphs of other windows."""
+    """The same weights, evaluated without dynamics and with the graphs of other windows."""
     return {name: figures_of(with_settings(forecaster, changed).evaluate()) for name, changed in ABLATIONS.items()}
 
 
 def with_settings(forecaster: Forecaster, changed: Figures) -> Forecaster:
-    """The weights of a trained model in one with other settings."""
+    """A copy of a trained model with changed settings."""
     config = replace(forecaster.config, settings=replace(forecaster.config.settings, **changed))
     model = build_model(config, build_timeline(forecaster.dataset.train))
-    left = model.load_state_dict(forecaster.model.state_dict(), strict=False)
-    assert set(left.missing_keys) <= {"draw"}, left  # which other window: drawn, not learned
+    loaded = model.load_state_dict(forecaster.model.state_dict(), strict=False)
+    assert set(loaded.missing_keys) <= {"draw"}, loaded  # which other window: drawn, not learned
     return Forecaster(model.to(device_of(forecaster.model)), forecaster.dataset, config)
 
 
@@ -94,7 +94,7 @@ def measure_snapshots(forecaster: Forecaster) -> Figures:
 
 
 def measure_state(forecaster: Forecaster) -> Figures:
-    r"""How far the states of touched entities come, at target times spread over the test part.
+    r"""How far the states of touched entities move, at target times spread over the test part.
 
     ``distance`` is the mean of :math:`|h(t) - h_0| / |h_0|`, ``turn`` that of :math:`1 - \cos(h(t), h_0)`, which a
     growth common to all entities does not change.
@@ -105,8 +105,8 @@ def measure_state(forecaster: Forecaster) -> Figures:
     target = torch.linspace(first, size - 1, min(SAMPLED, size - first)).round().long()
     turns = []
     with answering(model):
-        for one in target if isinstance(model, Tango) else ():
-            encoded = model.encode(timeline, windows_at(timeline, one[None]))
+        for index in target if isinstance(model, Tango) else ():
+            encoded = model.encode(timeline, windows_at(timeline, index[None]))
             cosine = torch.cosine_similarity(encoded.states.touched.double(), encoded.start.double())
             turns.append(float(1 - cosine.mean()))
     turn = statistics.fmean(turns) if turns else None
@@ -114,12 +114,12 @@ def measure_state(forecaster: Forecaster) -> Figures:
 
 
 def measure_strata(forecaster: Forecaster) -> Figures:
-    """Share and MRR of the queries of each part by what was known of their answer."""
+    """Share and MRR of the queries of each part, by stratum of their answer."""
     return {name: strata_of(forecaster, forecaster.dataset.parts[name]) for name in ("valid", "test")}
 
 
 def strata_of(forecaster: Forecaster, part: Quadruples) -> Figures:
-    """Share and MRR of each stratum of a part, with all facts known that were before each query."""
+    """Share and MRR of each stratum of a part, with all facts before each query known."""
     timeline = build_timeline(forecaster.facts).to(device_of(forecaster.model))
     exam = prepare(timeline, torch.searchsorted(timeline.t, torch.from_numpy(part.t).unique().to(timeline.t)))
     reciprocal = 100 / examine(forecaster.model, exam).ranks["time-aware"].realistic
@@ -131,8 +131,8 @@ def strata_of(forecaster: Forecaster, part: Quadruples) -> Figures:
 
 
 def measure_reliability(forecaster: Forecaster) -> Figures:
-    """What was said beside what happened, for each kind of chance."""
-    return {kind: one.to_dict() for kind, one in forecaster.calibration().items()}
+    """Predicted probabilities against observed frequencies, for each kind of chance."""
+    return {kind: calibration.to_dict() for kind, calibration in forecaster.calibration().items()}
 
 
 MEASURES: dict[str, Callable[[Forecaster], Figures | None]] = {

@@ -1,4 +1,4 @@
-"""The tables that bring results together: beside the paper's best, the default model, the configs, the searches."""
+"""Overview tables: our results against the paper's best, the default model, the configs, the searches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEARCHED = ("step_time", "dropout", "learning_rate", "batch_windows", "static")
 
 
 def _mrr(value: Value | None, whose: str = "") -> str:
-    """A figure, and whose it is."""
+    """A figure with its source."""
     return f"{number(value)}{f' ({whose})' if whose else ''}" if value else NONE
 
 
@@ -42,7 +42,7 @@ def best_in_paper_form(results: Results, data: str) -> tuple[str, str]:
 
 
 def show_beside_paper(results: Results, brief: bool = False) -> str:
-    """Each set: the paper's best, our runs, the best baseline by validation, counting, and the default model."""
+    """For each set: the paper's best, our runs, the best baseline by validation, counting, and the default model."""
     rows = []
     for data in (*SETS, PART):
         model, name = best_in_paper_form(results, data)
@@ -72,7 +72,7 @@ def show_beside_paper(results: Results, brief: bool = False) -> str:
 
 
 def show_departures(results: Results) -> str:
-    """What the paper form owes to its departures: test MRR without each of them, on the paper's own sets."""
+    """The effect of each departure in the paper form: test MRR without it, on the paper's own sets."""
     rows = []
     for data in SETS:
         best, preset = best_printed(data), f"paper-{best_decoder(data)}"
@@ -101,7 +101,7 @@ def _of_default(variant: str = "") -> list[Experiment]:
 
 
 def show_default(results: Results) -> str:
-    """The default model beside counting, the paper's form and published systems."""
+    """The default model against counting, the paper form and published systems."""
     data = [e.data for e in _of_default()]
     rows = [
         ("`tango`", *(_plain_mrr(results.mrr(f"{DEFAULT}/{name}")) for name in data)),
@@ -124,15 +124,15 @@ def _figures(results: Results, name: str, paths: Iterable[tuple[str, ...]]) -> l
 
 
 def show_default_in_brief(results: Results) -> str:
-    """The same for the front page: the best of the published systems without look-ahead."""
+    """A shorter table for the front page: the best published system without look-ahead."""
     rows = []
     for experiment in _of_default():
         data = experiment.data
         clean = [system for system in systems() if system["clean"] and data in system["mrr"]]
         best = max(clean, key=lambda system: float(system["mrr"][data]), default=None)
         names = (experiment.name, f"recurrency/{data}", best_in_paper_form(results, data)[1])
-        beside = f"{best['mrr'][data]:.1f} ({best['name']})" if best else NONE
-        rows.append((data, *(_plain_mrr(results.mrr(name)) for name in names), beside))
+        best_text = f"{best['mrr'][data]:.1f} ({best['name']})" if best else NONE
+        rows.append((data, *(_plain_mrr(results.mrr(name)) for name in names), best_text))
     return markdown(("data set", "`tango`", "`recurrency`", "paper form", "best published without look-ahead"), rows)
 
 
@@ -154,7 +154,7 @@ def _detailed(results: Results) -> Iterator[tuple[str, str, str]]:
 
 
 def show_default_strata(results: Results) -> str:
-    """By what was known of the answer, multi-step, and for entities that training never saw."""
+    """Results by stratum, multi-step, and for entities that training never saw."""
     paths = [("strata", "test", name, "mrr") for name in STRATA]
     paths += [("protocols", name, "time-aware", "mrr") for name in ("multi-step", "inductive")]
     rows = [(label, seeds, *_figures(results, name, paths)) for label, seeds, name in _detailed(results)]
@@ -162,7 +162,7 @@ def show_default_strata(results: Results) -> str:
 
 
 def show_default_ahead(results: Results) -> str:
-    """Some steps ahead."""
+    """Results several steps ahead."""
     paths = [("protocols", "horizon", step, "time-aware", "mrr") for step in AHEAD]
     rows = [(label, *_figures(results, name, paths)) for label, _, name in _detailed(results)]
     return markdown(("", *AHEAD), rows)
@@ -196,21 +196,21 @@ def show_large(results: Results) -> str:
 
 
 def show_configs(results: Results) -> str:
-    """Each file: what it is, the time and memory of a run, and its score."""
+    """For each config file: its description, the time and memory of a run, and its score."""
     rows = []
     for path in sorted(CONFIGS.glob("*.toml")):
-        every = [e for e in experiments().values() if e.file == path.stem]
-        usual = [e for e in every if not e.variant]
-        runs = [result for e in every for result in results.of(e.name)]
+        chosen = [e for e in experiments().values() if e.file == path.stem]
+        usual = [e for e in chosen if not e.variant]
+        runs = [result for e in chosen for result in results.of(e.name)]
         scores = ", ".join(f"{e.data} {_plain_mrr(value)}" for e in usual if (value := results.mrr(e.name)))
-        variants = len({e.variant for e in every} - {""})
+        variants = len({e.variant for e in chosen} - {""})
         about = read_toml(path)["about"] + (f"; {variants} variant{'s' * (variants > 1)}" if variants else "")
         rows.append((f"`{path.name}`", about, _time(runs), _memory(runs), scores or NONE))
     return markdown(("file", "what it is", "training time", "memory", "test MRR, time-aware"), rows, left=5)
 
 
 def _time(runs: list[Result]) -> str:
-    """The range on the device that most runs had."""
+    """The range of training times on the most common device."""
     if not runs:
         return NONE
     device = Counter(str(result["device"]) for result in runs).most_common(1)[0][0]
@@ -250,7 +250,7 @@ def _best(study: dict[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def show_first_searches(results: Results) -> str:
-    """What the searches found from which the configs were made."""
+    """The search results behind the configs."""
     states = ("done", "pruned", "failed", "under way")
     studies = _trials("tune").items()
     rows = [(data, study["model"], *_states(study, *states), *_best(study, SEARCHED)) for data, study in studies]
@@ -259,7 +259,7 @@ def show_first_searches(results: Results) -> str:
 
 
 def show_second_searches(results: Results) -> str:
-    """Searches in the form of the configs, beside the validation MRR of the configs."""
+    """Searches in the form of the configs, compared with the validation MRR of the configs."""
     rows = []
     for data, study in _trials("tune-pruned").items():
         config = _plain_mrr(results.mrr(f"paper-{best_decoder(data)}/{data}", "valid"))

@@ -1,4 +1,4 @@
-"""Pages with generated tables: text by hand, and between two comments what the results render to.
+"""Pages with generated tables: hand-written text, with rendered results between two comments.
 
 A block of a page begins with ``<!-- generated: NAME -->`` and ends with ``<!-- end -->``, on lines of their own or
 within a line.
@@ -32,7 +32,7 @@ def pages() -> list[Path]:
 
 
 def blocks(results: Results) -> dict[str, Callable[[], str]]:
-    """Name of a block -> what makes its text."""
+    """Name of a block -> function that renders it."""
     makers: dict[str, Callable[[Results], str]] = {name: partial(show, name) for name in (*tables(), *SPECIAL)}
     makers |= OVERVIEWS | {"gains": show_gains} | {f"claim {name}": partial(show_claim, name) for name in CLAIMS}
     texts = {name: partial(make, results) for name, make in makers.items()}
@@ -40,7 +40,7 @@ def blocks(results: Results) -> dict[str, Callable[[], str]]:
 
 
 def refresh(text: str, known: dict[str, Callable[[], str]]) -> str:
-    """A page with its blocks made anew."""
+    """A page with all its blocks rendered again."""
 
     def fill(match: re.Match[str]) -> str:
         end_of_line = "\n" if match[1].endswith("\n") else ""
@@ -50,7 +50,7 @@ def refresh(text: str, known: dict[str, Callable[[], str]]) -> str:
 
 
 def outdated(known: dict[str, Callable[[], str]]) -> dict[Path, str]:
-    """Pages that differ from what the results render to, with their new text."""
+    """The outdated pages, with their new text."""
     refreshed = {path: refresh(path.read_text(encoding="utf-8"), known) for path in pages()}
     return {path: text for path, text in refreshed.items() if text != path.read_text(encoding="utf-8")}
 

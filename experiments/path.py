@@ -99,12 +99,12 @@ def counted_name(code: CodeType, module: str) -> str:
 def main(say: Callable[[str], object] = print) -> None:
     """List the functions with their rooms, and count them."""
     stages = functions_to_loss()
-    names = [name for each in stages.values() for name in each]
+    names = [name for functions in stages.values() for name in functions]
     rooms = [re.split("[/:]", name)[0] for name in names]  # its folder, or its file where that is in none
     for number, (name, room, before) in enumerate(zip(names, rooms, ["", *rooms], strict=False), start=1):
         say(f"{number:4}  {room if room != before else '':11} {name}")
     say("\n" + ", ".join(f"{room} {count}" for room, count in Counter(rooms).items()))
-    say(f"{len(names)} functions: " + ", ".join(f"{len(each)} {what}" for what, each in stages.items()))
+    say(f"{len(names)} functions: " + ", ".join(f"{len(functions)} {stage}" for stage, functions in stages.items()))
 
 
 if __name__ == "__main__":

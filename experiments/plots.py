@@ -1,4 +1,4 @@
-"""The paper's figures, its curves beside ours. A curve that is missing is left out."""
+"""The paper's figures, with its curves and ours. Missing curves are skipped."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def plot_time(results: Results) -> Figure:
 
 
 def plot_dynamics(results: Results) -> Figure:
-    """What the dynamics add over the solver time of a window: test MRR less that of the same model without."""
+    """The gain of the dynamics over the solver time of a window: test MRR minus that of the model without them."""
     figure, panels = start_figure(1, 2, share=True)
     table = tables()["dynamics"]
     for axes, form in zip(panels, ("paper form", "ours"), strict=True):
@@ -132,10 +132,10 @@ def start_figure(rows: int = 1, columns: int = 1, height: float = 3.6, share: bo
     """An empty figure with its panels, row by row; with ``share`` they have one scale for y."""
     figure = Figure(figsize=(7.2, height), dpi=150, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, sharey=share).flat)
-    for one in axes:
-        one.grid(alpha=0.3)
-        one.set_axisbelow(True)
-        one.spines[["top", "right"]].set_visible(False)
+    for panel in axes:
+        panel.grid(alpha=0.3)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
@@ -160,7 +160,7 @@ def write_plots(folder: Path, results: Results) -> list[Path]:
 
 
 def write_figures(folder: Path, figures: Mapping[str, Figure]) -> list[Path]:
-    """Write figures by the names of their files, in a folder that is made where it is missing."""
+    """Write figures by file name, in a folder that is created if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         write_figure(figure, folder / name)

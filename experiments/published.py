@@ -1,4 +1,4 @@
-"""What others publish: the tables and figures of the paper (``paper/``), and systems beside the default model."""
+"""Published results: the tables and figures of the paper (``paper/``), and systems compared with the default model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PaperTable:
     space: Mapping[str, list[Any]] = field(default_factory=dict)  # what was searched, setting by setting
 
     def get(self, row: str, column: str, metric: str) -> Published | None:
-        """The number that is printed there, if one is."""
+        """The printed number of a cell, if there is one."""
         return self.values.get((row, column, metric))
 
 
@@ -58,8 +58,8 @@ def make_table(where: str, tables: Mapping[str, Any]) -> PaperTable:
             if column not in columns or not len(numbers) == len(spread) == len(metrics):
                 raise DataError(f"{where}: {row} / {column}: expected {len(metrics)} values in a known column.")
             for metric, value, around in zip(metrics, numbers, spread, strict=True):
-                why = misprints.pop(f"{row} / {column} / {metric}", "")
-                values[row, column, metric] = Published(value, around, why)
+                misprint = misprints.pop(f"{row} / {column} / {metric}", "")
+                values[row, column, metric] = Published(value, around, misprint)
             hits = [values[row, column, metric] for metric in metrics if metric.startswith("hits@")]
             if [hit.value for hit in hits] != sorted(hit.value for hit in hits) and not any(h.misprint for h in hits):
                 raise DataError(f"{where}: {row} / {column}: Hits@k fall. Mark the misprint, or correct the value.")
@@ -83,7 +83,7 @@ def paper_step_time(data: str) -> float | None:
 
 
 def systems() -> list[dict[str, Any]]:
-    """The systems that stand beside the default model, and their test MRR, time-aware, by data set.
+    """The systems compared with the default model, and their test MRR, time-aware, by data set.
 
     ``clean`` says that a system has no look-ahead, as far as is known.
     """

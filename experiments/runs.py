@@ -38,12 +38,12 @@ DONE, LEFT, FAILED = "done", "left", "failed"
 
 
 class OutOfTime(Exception):
-    """The budget is spent; what was trained and measured so far is kept."""
+    """The budget is spent; the training and measurements so far are saved."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: everything that another process needs to know of it."""
+    """One run, with everything that another process needs to run it."""
 
     experiment: Experiment
     seed: int
@@ -63,7 +63,7 @@ class Job:
 
     @property
     def config(self) -> RunConfig:
-        """No limit but the deadline of the whole, unless the config names one."""
+        """The config of the run; without a budget of its own, only the overall deadline limits it."""
         config = self.experiment.config(self.seed, self.assignments)
         device, budget = choose_device(self.device).type, config.train.budget or NO_LIMIT
         return replace(config, train=replace(config.train, device=device, budget=budget))
@@ -82,19 +82,19 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        """Whether its result is there; a checkpoint beside it says that something is still to be measured."""
+        """Whether the result exists; a checkpoint next to it means that measurements are missing."""
         weights = self.kept_weights.exists() or not self.weights
         return self.result.exists() and not self.checkpoint.exists() and weights
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over, or the process that waits for the result is gone."""
+        """Whether the time is over, or the parent process is gone."""
         parent = parent_process()
         return time.time() > self.deadline or (parent is not None and not parent.is_alive())
 
 
 def checkpoint_beside(result: Path, config: RunConfig) -> Path:
-    """Named by its settings: a changed config starts again."""
+    """The checkpoint, named by the settings, so that a changed config starts again."""
     settings = json.dumps(config.to_tables(), sort_keys=True)
     return result.with_name(f"{result.stem}-{hashlib.sha256(settings.encode()).hexdigest()[:12]}.safetensors")
 
@@ -106,7 +106,7 @@ class Lines:
         self.label = label
 
     def step(self, progress: Progress, settings: TrainSettings, snapshots: int) -> None:
-        """Steps are not told."""
+        """Ignore steps."""
 
     def epoch(self, progress: Progress, settings: TrainSettings) -> None:
         row = progress.log[-1]
@@ -149,13 +149,13 @@ def make_run(job: Job) -> dict[str, Any]:
 
 
 def _measured_before(job: Job, config: RunConfig) -> dict[str, Any]:
-    """What a call that was stopped has measured of the same run."""
+    """The measurements of an earlier, interrupted call for the same run."""
     before = read_json(job.result) if job.checkpoint.exists() and job.result.exists() else {}
     return before if before.get("config") == config.to_tables() else {"protocols": {}}
 
 
 def _measure(job: Job, forecaster: Forecaster, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The parts of a result, one after the other; those that it has are left out."""
+    """Measure the missing parts of a result, one after the other."""
     dataset, log = forecaster.dataset, forecaster.progress.log
     if job.horizons and "valid_horizon" not in result:
         yield {"valid_horizon": measure_horizons(forecaster, dataset.valid)}
@@ -173,7 +173,7 @@ def _measure(job: Job, forecaster: Forecaster, result: dict[str, Any]) -> Iterat
 
 
 def attempt(job: Job) -> tuple[str, str]:
-    """Make a run; how it ended, and a line on it."""
+    """Execute a run; returns how it ended, and a summary line."""
     keep_freed_memory()
     try:
         return DONE, describe(job, make_run(job))
@@ -191,12 +191,12 @@ def attempt(job: Job) -> tuple[str, str]:
 
 
 def run_all(jobs: Iterable[Job], workers: int) -> dict[str, list[Job]]:
-    """Make all runs, ``workers`` at a time, each in a process of its own; the jobs by how they ended."""
+    """Execute all runs, ``workers`` at a time in separate processes; returns the jobs by how they ended."""
     ended: dict[str, list[Job]] = {DONE: [], LEFT: [], FAILED: []}
 
-    def report(job: Job, how: str, line: str) -> None:
-        ended[how].append(job)
-        print(f"{job.label}: {how}: {line}", flush=True)
+    def report(job: Job, status: str, line: str) -> None:
+        ended[status].append(job)
+        print(f"{job.label}: {status}: {line}", flush=True)
 
     if workers == 1:
         for job in jobs:
@@ -217,7 +217,7 @@ def run_all(jobs: Iterable[Job], workers: int) -> dict[str, list[Job]]:
 
 
 def describe(job: Job, result: dict[str, Any]) -> str:
-    """A result in a line, beside what is stored of its experiment."""
+    """A result on one line, compared with the stored results of its experiment."""
     parts = [part for part in ("valid", "test") if part in result]
     line = ", ".join(f"{part} MRR {result[part]['time-aware']['mrr']:.2f}" for part in parts)
     if job.valid or job.assignments or job.out.resolve() == RESULTS.resolve():

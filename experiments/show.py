@@ -1,4 +1,4 @@
-"""Tables as Markdown: the paper's numbers, and ours under them."""
+"""Tables in Markdown: the paper's numbers, with ours below."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def show(name: str, results: Results) -> str:
 
 
 def title(column: str) -> str:
-    """Columns that ours fill with a part of a set say so."""
+    """A heading, with a mark if our numbers use only a part of the set."""
     return f"{column} ({WHERE_PART})" if column in COLUMNS.values() else column
 
 
@@ -64,7 +64,7 @@ def paper_number(printed: Published | None, metric: str = "mrr") -> str:
 
 
 def value_of(cell: Cell, results: Results) -> Value | None:
-    """What fills a cell; None where it is missing."""
+    """The value of a cell; None if it is missing."""
     return results.value(cell.name, *cell.path, cell.metric)
 
 
@@ -105,7 +105,7 @@ def _by_metric(table: Table, metric: str, results: Results) -> str:
 
 
 def gain(more: Value | None, less: Value | None, missing: str = NONE) -> str:
-    """One MRR less another."""
+    """The difference of two MRRs."""
     return f"{more.mean - less.mean:+.2f}" if more and less else missing
 
 
@@ -127,13 +127,13 @@ def _ablation(results: Results) -> str:
 
 
 def _differences(results: Results) -> str:
-    """Each difference with its preset, and what it changes against the paper form as it is."""
+    """Each difference with its preset, and its change against the unmodified paper form."""
     table, rows = tables()["differences"], []
     values = {row: [value_of(table.of(row=row, column=c)[0], results) for c in table.columns] for row in table.rows}
     for row, of_parts in values.items():
         preset, _, data = table.of(row=row)[0].name.partition("/")
-        whole = AS_IT_IS if data == DIFFERENCES_ON else f"{AS_IT_IS}, {data}"
-        changed = [NONE if row == whole else gain(*pair) for pair in zip(of_parts, values[whole], strict=True)]
+        reference = AS_IT_IS if data == DIFFERENCES_ON else f"{AS_IT_IS}, {data}"
+        changed = [NONE if row == reference else gain(*pair) for pair in zip(of_parts, values[reference], strict=True)]
         shown = [text for value, change in zip(of_parts, changed, strict=True) for text in (number(value), change)]
         rows.append((row, f"`{preset}`" if data == DIFFERENCES_ON else f"`{preset}/{data}`", *shown))
     across = [text for column in table.columns for text in (column, "change")]
@@ -166,12 +166,12 @@ def _flat(name: str) -> dict[str, object]:
 
 
 def plain(value: object) -> str:
-    """A setting as people write it."""
+    """A setting in readable form."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _statistics(results: Results) -> str:
-    """The paper's counts of each set, and ours as the registry has them, which reading checks."""
+    """The paper's counts of each set, and ours from the registry, which are checked on reading."""
     paper, rows = published()["statistics"], []
     for data in dict.fromkeys([*paper.rows, "ICEWS14s", PART, THINNED]):
         if data in paper.rows:

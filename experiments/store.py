@@ -1,4 +1,4 @@
-"""Results as files, ``results/PRESET/DATA-SEED.json``: they may come from elsewhere, and are checked when read."""
+"""Results as files, ``results/PRESET/DATA-SEED.json``; files of any origin are checked when read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Results:
         return [result for _, result in sorted(self.runs.get(name, {}).items())]
 
     def value(self, name: str, *path: str) -> Value | None:
-        """The figure at this place in the results of an experiment; None where none has it.
+        """The figure at this place in the results of an experiment; None if no result has it.
 
         Times are those of the fastest run: the others shared their device with more runs, or had a slower one.
         """
@@ -68,7 +68,7 @@ class Results:
 
 
 def at(result: Result, *keys: str) -> Any:
-    """What stands under these keys, one inside the other; None where something is missing."""
+    """The value under nested keys; None if a key is missing."""
     value: Any = result
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -76,12 +76,12 @@ def at(result: Result, *keys: str) -> Any:
 
 
 def place_of(folder: Path, experiment: Experiment, seed: int | str) -> Path:
-    """Where a result is kept."""
+    """The path of a result."""
     return folder / experiment.preset / f"{experiment.data}-{seed}.json"
 
 
 def write_file(path: Path, content: str) -> None:
-    """Write a file whole or not at all, in a folder that is made where it is missing."""
+    """Write a file atomically, in a folder that is created if missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content.encode())
 
@@ -151,29 +151,29 @@ def check(path: Path, experiment: Experiment, seed: str, result: Result) -> None
 
 
 def _check_part(path: Path, result: Result, part: str) -> None:
-    """Figures in per cent, and each distinct fact asked in both directions."""
+    """Check that figures are in per cent, and that each distinct fact counts as two queries at most."""
     figures = [value for name in FILTERS for value in (at(result, part, name) or {"mrr": None}).values()]
     if not all(isinstance(value, NUMBER) and 0 <= value <= 100 for value in figures):
         raise DataError(f"{path}: [{part}] has no MRR between 0 and 100 for each filter.")
     queries, facts = result["queries"].get(part), counts_of(result["dataset"]).get(part)
     if not isinstance(queries, int) or queries <= 0 or queries % 2 or (facts and queries > 2 * facts):
-        most = f", at most {2 * facts:,}" if facts else ""
-        raise DataError(f"{path}: {queries!r} queries of [{part}], expected an even number{most}.")
+        limit = f", at most {2 * facts:,}" if facts else ""
+        raise DataError(f"{path}: {queries!r} queries of [{part}], expected an even number{limit}.")
 
 
 def changed_settings(experiment: Experiment, result: Result) -> str:
-    """The settings in which a result departs from its config; "" where it does not.
+    """The settings in which a result differs from its config; "" if there are none.
 
     Settings that were added or removed since, or are left to a rule (0 or ""), do not count; nor do settings of
     training that the config does not name: they are the machine's concern.
     """
     config, stored = experiment.config(), result["config"]
     tables, ruled = config.to_tables(), getattr(config.settings, "ruled", ())
-    wanted = tables.get("settings", {}) | {key: tables["train"][key] for key in experiment.train}
+    expected = tables.get("settings", {}) | {key: tables["train"][key] for key in experiment.train}
     stored = BEFORE | stored.get("train", {}) | stored.get("settings", {})
-    other = []
-    for key, value in wanted.items():
+    differences = []
+    for key, value in expected.items():
         by_rule = value == "" or (key in ruled and not value)
         if key in stored and stored[key] != value and not by_rule:
-            other.append(f"{key} {stored[key]} instead of {value}")
-    return ", ".join(other)
+            differences.append(f"{key} {stored[key]} instead of {value}")
+    return ", ".join(differences)

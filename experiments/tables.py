@@ -1,4 +1,4 @@
-"""Every figure of ours in a table: which experiment it comes from, and where in its results it stands."""
+"""The source of each of our figures in a table: its experiment, and its place in the results."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class Table:
     def metrics(self) -> list[str]:
         return list(dict.fromkeys(cell.metric for cell in self.cells))
 
-    def of(self, **wanted: str) -> list[Cell]:
+    def of(self, **fields: str) -> list[Cell]:
         """The cells with these fields: ``of(row="TANGO-TuckER", column="WIKI")``."""
-        return [cell for cell in self.cells if all(getattr(cell, key) == value for key, value in wanted.items())]
+        return [cell for cell in self.cells if all(getattr(cell, key) == value for key, value in fields.items())]
 
 
 def best_decoder(data: str) -> str:
@@ -130,7 +130,7 @@ def _time() -> Iterator[Cell]:
 
 
 def _dynamics() -> Iterator[Cell]:
-    """The same weights asked without dynamics and with other graphs; trained so; and trained with other times."""
+    """Ablations of the dynamics: removed or with other graphs, in evaluation or in training; and other solver times."""
     words = {"off": "without", "other-graphs": "with other graphs"}
     test = ("test", "time-aware")
     for data in SETS:
@@ -145,7 +145,7 @@ def _dynamics() -> Iterator[Cell]:
 
 
 def _distance() -> Iterator[Cell]:
-    """Every TANGO in which a state can travel."""
+    """All TANGO models whose states can move."""
     for e in experiments().values():
         if e.row.startswith("TANGO") and e.variant != "off" and e.data in SETS:
             row = f"{e.row}, {e.variant.replace('-', ' ')}" if e.variant else e.row
@@ -154,14 +154,14 @@ def _distance() -> Iterator[Cell]:
 
 
 def differences() -> list[str]:
-    """The variants of the paper form that change something else than the dynamics."""
+    """The variants of the paper form that change anything but the dynamics."""
     dynamics = ("", *ABLATIONS, *(f"window-{length}" for length in WINDOWS))
     variants = (e.variant for e in experiments().values() if (e.file, e.data) == ("paper-tucker", DIFFERENCES_ON))
     return [variant for variant in variants if variant not in dynamics]
 
 
 def _differences() -> Iterator[Cell]:
-    """The paper form as it is, and each difference by itself; two sets more for the length of the states."""
+    """The unmodified paper form, and each difference alone; two more sets for the length of the states."""
     presets = [(f"paper-tucker{end}", DIFFERENCES_ON) for end in ("", *(f"-{name}" for name in differences()))]
     presets += [(f"paper-distmult{end}", data) for data in ("WIKI", "YAGO") for end in ("", "-not-normalised")]
     for preset, data in presets:

@@ -25,29 +25,29 @@ LISTED = ("tkgl-wikidata",)  # whose answers are ranked among listed negatives
 PUBLISHED = Path(__file__).with_name("tgb.toml")
 
 
-def run(given: argparse.Namespace) -> int:
-    """Make the runs that are missing, then print their figures beside the published ones."""
-    folders = {name: place for name in given.sets or SETS if (place := find_set(given.folder, name))}
-    missing = [name for name in given.sets or SETS if name not in folders]
-    if missing and (given.sets or not folders):
+def run(arguments: argparse.Namespace) -> int:
+    """Execute the missing runs, then print their results next to the published ones."""
+    folders = {name: place for name in arguments.sets or SETS if (place := find_set(arguments.folder, name))}
+    missing = [name for name in arguments.sets or SETS if name not in folders]
+    if missing and (arguments.sets or not folders):
         expected = f"{missing[0].replace('-', '_')}/{missing[0]}_edgelist.csv"
-        raise ConfigError(f"{given.folder}: no edge list of {', '.join(missing)} found; expected {expected} in it.")
-    if given.negatives:
+        raise ConfigError(f"{arguments.folder}: no edge list of {', '.join(missing)} found; expected {expected} in it.")
+    if arguments.negatives:
         for name, folder in folders.items():
             paths = convert(folder, name) if name in LISTED else []
             print("\n".join(f"wrote {path}" for path in paths) or f"{name}: none")
         return 0
-    configs = [_config(model, given.set, given.device) for model in given.models]
+    configs = [_config(model, arguments.set, arguments.device) for model in arguments.models]
     for name, folder in folders.items():
-        make_runs(find(folder / f"{name}_edgelist.csv", format="tgb"), find_lists(folder, name), configs, given)
-    table = show_table(read_all(given.out), [*folders])
-    write_file(given.out / "table.md", table + "\n")
-    print(f"\n{table}\n\nresults in {given.out}")
+        make_runs(find(folder / f"{name}_edgelist.csv", format="tgb"), find_lists(folder, name), configs, arguments)
+    table = show_table(read_all(arguments.out), [*folders])
+    write_file(arguments.out / "table.md", table + "\n")
+    print(f"\n{table}\n\nresults in {arguments.out}")
     return 0
 
 
 def find_set(folder: Path, name: str) -> Path | None:
-    """The folder of a set: as py-tgb names it, by its own name, or the one that is given."""
+    """The folder of a set: with py-tgb's name, with its own name, or the given folder itself."""
     places = (folder / name.replace("-", "_"), folder / name, folder)
     return next((place for place in places if (place / f"{name}_edgelist.csv").is_file()), None)
 
@@ -72,12 +72,12 @@ def _config(model: str, assignments: Sequence[str], device: str) -> tuple[str, R
 
 
 def make_runs(
-    dataset: Dataset, lists: Mapping[str, Path], configs: Sequence[tuple[str, RunConfig]], given: argparse.Namespace
+    dataset: Dataset, lists: Mapping[str, Path], configs: Sequence[tuple[str, RunConfig]], arguments: argparse.Namespace
 ) -> None:
     """Train and measure each model with each seed, unless its result is there; a counter has one seed."""
     for model, config in configs:
-        for seed in given.seeds:
-            path = given.out / model / f"{dataset.name}-{seed}.json"
+        for seed in arguments.seeds:
+            path = arguments.out / model / f"{dataset.name}-{seed}.json"
             resolved = resolve(replace(config, seed=seed), dataset)
             result = read_json(path) if path.exists() else {}
             if result.get("config") != resolved.to_tables():
@@ -88,7 +88,7 @@ def make_runs(
 
 
 def make_run(dataset: Dataset, lists: Mapping[str, Path], config: RunConfig, label: str, path: Path) -> dict[str, Any]:
-    """One run: trained from where an earlier call was stopped, measured, written."""
+    """Execute one run: train it, resuming an interrupted call, then measure and write the result."""
     checkpoint = checkpoint_beside(path, config)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     model, progress = fit(dataset, config, checkpoint, True, reporter=Lines(label))

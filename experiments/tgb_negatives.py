@@ -26,7 +26,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Numbering:
-    """What the numbers of py-tgb are in a data set of ours."""
+    """Maps the numbers of py-tgb to ids of our data set."""
 
     entity: Ids  # number -> id
     relation: Ids  # number -> id
@@ -53,7 +53,7 @@ def number(edges: Path, dataset: Dataset) -> Numbering:
     order = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()  # head, tail, head, tail
     entities = pa.concat_arrays([head, tail]).take(pa.array(order)).unique().to_pylist()
     relations = relation.unique().to_pylist()
-    if all(one.isdecimal() for one in relations):
+    if all(name.isdecimal() for name in relations):
         relations = [str(i) for i in range(len(relations))]
     times, steps = np.unique(np.asarray(when)), np.unique(dataset.facts.t)
     if len(times) != len(steps):
@@ -83,20 +83,20 @@ def convert(folder: Path, name: str) -> list[Path]:
 
 
 def _rows(negatives: Mapping[Any, Any], numbering: Numbering, num_relations: int) -> Iterator[dict[str, Any]]:
-    """The columns of some rows at a time, in the order in which they are looked up."""
+    """The columns of successive chunks of rows, in lookup order."""
     keys = list(negatives)
     s, label, step = numbering.questions(np.array(keys, np.int64).reshape(-1, 3))
     order = np.lexsort((label, s, step))
     for first in range(0, len(order), ROWS):
-        some = order[first : first + ROWS]
-        lists = [np.asarray(negatives[keys[i]], np.int64) for i in some]
+        chunk = order[first : first + ROWS]
+        lists = [np.asarray(negatives[keys[i]], np.int64) for i in chunk]
         ids = numbering.entity[np.concatenate(lists)].astype(np.int32)
         ends = np.cumsum([0, *map(len, lists)]).astype(np.int32)
-        for_subject = label[some] >= num_relations
+        for_subject = label[chunk] >= num_relations
         yield {
-            "subject": pa.array(s[some], pa.int32(), mask=for_subject),
-            "relation": pa.array(label[some] % num_relations, pa.int32()),
-            "object": pa.array(s[some], pa.int32(), mask=~for_subject),
-            "time": pa.array(step[some]),
+            "subject": pa.array(s[chunk], pa.int32(), mask=for_subject),
+            "relation": pa.array(label[chunk] % num_relations, pa.int32()),
+            "object": pa.array(s[chunk], pa.int32(), mask=~for_subject),
+            "time": pa.array(step[chunk]),
             "candidates": pa.ListArray.from_arrays(ends, ids),
         }

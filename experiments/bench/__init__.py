@@ -1,4 +1,4 @@
-"""How fast it is: one module for each question, each with a function ``measure``.
+"""Speed benchmarks: one module for each question, each with a function ``measure``.
 
 A new benchmark is one file, one line here, and a table in ``page.py``.
 """
@@ -34,9 +34,9 @@ BENCHMARKS: dict[str, ModuleType] = {
 
 
 def parameters(name: str) -> dict[str, Any]:
-    """Everything that a benchmark can be asked, with its default; the device left out."""
-    given = inspect.signature(BENCHMARKS[name].measure).parameters.values()
-    return {parameter.name: parameter.default for parameter in given if parameter.name != "device"}
+    """The parameters of a benchmark with their defaults, without the device."""
+    signature = inspect.signature(BENCHMARKS[name].measure).parameters.values()
+    return {parameter.name: parameter.default for parameter in signature if parameter.name != "device"}
 
 
 def read_options(name: str, assignments: Iterable[str]) -> dict[str, Any]:

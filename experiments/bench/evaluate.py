@@ -48,7 +48,12 @@ def measure(
         {"what": name, "queries": len(exam)} | seconds.to_dict() | {"queries_a_second": len(exam) / seconds.median}
         for name, seconds in times.items()
     ]
-    whole = times["everything"].median
-    figures = {"queries": len(exam), "seconds": whole, "peak_bytes": peak.bytes, "queries_a_second": len(exam) / whole}
+    total = times["everything"].median
+    figures = {
+        "queries": len(exam),
+        "seconds": total,
+        "peak_bytes": peak.bytes,
+        "queries_a_second": len(exam) / total,
+    }
     about = {"model": config.model, "entities": timeline.num_entities, "precision": config.train.precision}
     return Measured(figures, rows, about | {"filters": list(FILTERS)})

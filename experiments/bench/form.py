@@ -84,14 +84,14 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def now(device: torch.device) -> float:
-    """Seconds of a clock, read when the device has done all it was given."""
+    """Seconds of a clock, read after all work of the device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 class Stopwatch:
-    """Adds up by name what passes between two looks, the device's work included."""
+    """Adds up the time between two readings by name, including the work of the device."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -99,7 +99,7 @@ class Stopwatch:
         self.last = now(device)
 
     def look(self, name: str | None = None) -> None:
-        """What passed since the last look belongs to ``name``; without one it is left out."""
+        """Add the time since the last reading to ``name``; without a name it is dropped."""
         moment = now(self.device)
         if name is not None:
             self.times.setdefault(name, []).append(moment - self.last)
@@ -134,7 +134,7 @@ def warm_rounds(device: torch.device) -> int:
 def interleaved(
     tasks: Mapping[str, Callable[[], Any]], repeats: int, device: torch.device, warm: int | None = None
 ) -> dict[str, Times]:
-    """Each task once in every round, so that a busy moment of the machine hits all alike; ``warm`` rounds first."""
+    """Run each task once per round, so that load on the machine affects all equally; ``warm`` rounds first."""
     watch = Stopwatch(device)
     warm = warm_rounds(device) if warm is None else warm
     for number in range(warm + repeats):
@@ -178,7 +178,7 @@ def peak_memory(device: torch.device) -> Iterator[Peak]:
 
 
 def status_bytes(name: str, process: int | str = "self") -> int | None:
-    """A row of ``/proc/PROCESS/status`` in bytes; None where the system has none."""
+    """A row of ``/proc/PROCESS/status`` in bytes; None if the system lacks it."""
     with suppress(OSError, StopIteration):
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))

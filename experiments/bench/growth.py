@@ -1,4 +1,4 @@
-"""What grows with what: the encoder and the whole step over entities, history, dimension and events.
+"""Growth of time: the encoder and the whole step over entities, history, dimension and events.
 
 All values of one axis are measured in turns, round by round. The encoder's backward pass is measured to the rows that
 it touches: in a training step their gradients are added into the dense one that the scores make anyway.
@@ -100,7 +100,7 @@ class _Case:
         return torch.autograd.grad(touched, inputs, torch.ones_like(touched), allow_unused=True)
 
     def measure_step(self, repeats: int) -> Times | None:
-        """A training step; None where its scores do not fit."""
+        """A training step; None if its scores do not fit in memory."""
         free = free_bytes(self.device)
         if free is not None and sum(needed_bytes(self.model, self.timeline, TrainSettings(batch_windows=1))) > free:
             return None

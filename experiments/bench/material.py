@@ -1,4 +1,4 @@
-"""What benchmarks run on: a known set, the built-in world, or drawn events; and the settings usual for each set."""
+"""The data of benchmarks: a known set, the built-in world, or drawn events; and the usual settings of each set."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_set(data: str) -> Dataset:
 
 
 def usual_config(data: str, model: str | None, settings: Sequence[str], device: torch.device) -> RunConfig:
-    """The settings usual for a set, with those that were asked for on top."""
+    """The usual settings of a set, overridden by the requested ones."""
     name, usual = USUAL.get(data, (USUAL_MODEL, ()))
     if model is not None and model != name:
         name, usual = model, ()
@@ -42,7 +42,7 @@ def usual_config(data: str, model: str | None, settings: Sequence[str], device: 
 
 
 def check_encoder(config: RunConfig) -> None:
-    """An error for a counter, before anything is set up for it."""
+    """Raise an error for a counter, before anything is set up."""
     if not isinstance(config.settings, TangoSettings):
         raise ConfigError(f"{config.model} has no encoder to measure; choose tango-tucker or tango-distmult.")
 
@@ -69,14 +69,14 @@ def draw_events(facts: int, snapshots: int, num_entities: int, names: int = 10_0
         return (most * rng.random(size) ** 6).astype(np.int64)
 
     days: list[Ids] = []
-    held = np.empty((0, 3), dtype=np.int64)
+    repeated = np.empty((0, 3), dtype=np.int64)
     shuffled = rng.permutation(names)
     for _ in range(snapshots):
-        new = facts - len(held)
+        new = facts - len(repeated)
         drawn = np.stack([shuffled[draw(new, names)], draw(new, relations), shuffled[draw(new, names)]], axis=1)
-        day = np.concatenate([held, drawn])
+        day = np.concatenate([repeated, drawn])
         days.append(day)
-        held = day[rng.random(len(day)) < 0.5]
+        repeated = day[rng.random(len(day)) < 0.5]
     s, r, o = np.concatenate(days).T
     t = np.repeat(np.arange(snapshots), facts)
     events = Quadruples(s * stride, r.copy(), o * stride, t, Vocabulary((), ()), Clock("day"))

@@ -1,4 +1,4 @@
-"""How soon new facts are known: a few of them taken in, the first forecast after that, and further ones."""
+"""How soon new facts are usable: time to observe a few, time of the first forecast after that, and of later ones."""
 
 from __future__ import annotations
 

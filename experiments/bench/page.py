@@ -48,7 +48,7 @@ def read_results(folder: Path = RESULTS) -> list[Result]:
 
 
 def blocks_of_speed(folder: Path = RESULTS) -> dict[str, Callable[[], str]]:
-    """Name of a block of the page -> what makes its text."""
+    """Name of a block of the page -> function that renders it."""
     results = read_results(folder)
     blocks: dict[str, Callable[[], str]] = {f"speed {name}": partial(show_table, name, results) for name in COLUMNS}
     return blocks | {
@@ -79,11 +79,11 @@ def show_table(name: str, results: Sequence[Result]) -> str:
 
 
 def _rows(name: str, result: Result) -> list[Result]:
-    """The rows of a result with what was asked and its figures; a step has one row for all its parts."""
-    whole = result["asked"] | result["figures"]
+    """The rows of a result with its parameters and figures; a step has one row for all its parts."""
+    summary = result["asked"] | result["figures"]
     if name == "step":
-        return [whole | {"size": f"{whole['dim']}, {whole['layers']} layers"}]
-    return [whole | row for row in result["rows"]]
+        return [summary | {"size": f"{summary['dim']}, {summary['layers']} layers"}]
+    return [summary | row for row in result["rows"]]
 
 
 def _by_device(name: str, results: Sequence[Result]) -> dict[str, list[Result]]:

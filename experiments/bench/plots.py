@@ -27,13 +27,13 @@ def plot_step(results: Sequence[Result]) -> Figure:
     """The parts of a step as shares of its floor, a bar for each set."""
     figure, (axes,) = start_figure(height=1.3 + 0.55 * len(results))
     for place, result in enumerate(results):
-        left = 0.0
+        start = 0.0
         shares = {row["part"]: row["of_floor"] for row in result["rows"]}
         for part, colour in zip(PARTS, SHADES, strict=True):
             label = ("assembling windows" if part == "windows" else part) if place == 0 else None
-            axes.barh(place, shares[part], left=left, color=colour, height=0.62, label=label)
-            left += shares[part]
-        axes.annotate(f" {left:.2f}", (left, place), va="center")
+            axes.barh(place, shares[part], left=start, color=colour, height=0.62, label=label)
+            start += shares[part]
+        axes.annotate(f" {start:.2f}", (start, place), va="center")
     axes.axvline(1.0, color="black", linewidth=1, linestyle="--", label="floor")
     axes.set_yticks(range(len(results)), [_step_label(result["asked"]) for result in results])
     axes.invert_yaxis()
@@ -71,19 +71,19 @@ def plot_grown(results: Sequence[Result]) -> Figure:
     """An epoch, and a thousand of its steps, over facts and over entities, with their slopes."""
     rows, figures = results[0]["rows"], results[0]["figures"]
     figure, panels = start_figure(1, 2, share=True)
-    most = [row for row in rows if row["axis"] == "both"]
+    largest = [row for row in rows if row["axis"] == "both"]
     lines = {"epoch": ("epoch", 1, COLOURS[0]), "step": ("1,000 steps", 1000, COLOURS[1])}
     for axes, name in zip(panels, ("facts", "entities"), strict=True):
         of_axis = [row for row in rows if row["axis"] == name]
         for part, (label, factor, colour) in lines.items():
             curve: dict[str, Any] = {"marker": "o", "ms": 4, "label": label}
             star: dict[str, Any] = {"marker": "*", "ms": 9, "linestyle": ""}
-            for some, style in ((of_axis, curve), (most, star)):
-                seconds = [factor * row[f"{part}_seconds"] for row in some]
-                axes.plot([row[name] for row in some], seconds, color=colour, **style)
+            for points, style in ((of_axis, curve), (largest, star)):
+                seconds = [factor * row[f"{part}_seconds"] for row in points]
+                axes.plot([row[name] for row in points], seconds, color=colour, **style)
         slopes = [f"{part} {figures[key]:.2f}" for part in lines if (key := f"{name}_{part}_slope") in figures]
         axes.set_title(f"slope: {', '.join(slopes)}" if slopes else "", fontsize="medium", loc="left")
-        _logarithmic(axes, name, [row[name] for row in of_axis or most], "seconds" if name == "facts" else "")
+        _logarithmic(axes, name, [row[name] for row in of_axis or largest], "seconds" if name == "facts" else "")
     handles, labels = panels[0].get_legend_handles_labels()
     handles += panels[0].plot([], [], "*", ms=9, color="grey")
     figure.legend(handles, [*labels, "most of both"], **BELOW, ncols=3)
@@ -112,7 +112,7 @@ def plot_gradients(results: Sequence[Result]) -> Figure:
 
 
 def _line(axes: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, factor: float, **style: Any) -> None:
-    """What was measured of a column over another: medians as a line, quartiles as bars where there are some."""
+    """Plot one column over another: medians as a line, quartiles as bars if there are any."""
     rows = [row for row in rows if row.get(y) is not None]
     values = [factor * row[y] for row in rows]
     spread = None

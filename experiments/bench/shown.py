@@ -1,4 +1,4 @@
-"""Figures as people read them: units by the name of the figure, tables as text cells. For the terminal and the page."""
+"""Readable figures for the terminal and the page: units by the name of the figure, tables as text cells."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def _digits(value: float) -> str:
 
 
 def words(name: str) -> str:
-    """``fast_seconds`` -> ``fast``: units stand in the cells."""
+    """``fast_seconds`` -> ``fast``: the cells show the units."""
     plain = name.removesuffix("_seconds").removesuffix("_bytes") if name not in ("seconds", "bytes") else "time"
     return plain.replace("_", " ")
 
 
 def table(rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of these columns; without ``names`` of all but the quartiles."""
-    every = dict.fromkeys(key for row in rows for key in row if not key.endswith(LEFT_OUT))
-    chosen = list(names or every)
+    columns = dict.fromkeys(key for row in rows for key in row if not key.endswith(LEFT_OUT))
+    chosen = list(names or columns)
     return [words(name) for name in chosen], [[cell(name, row.get(name)) for name in chosen] for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""What a training step takes beside its floor: decoder, scores and cross-entropy alone, measured in the same run.
+"""Time of a training step against its floor: decoder, scores and cross-entropy alone, measured in the same run.
 
 The parts of a step are measured with the device waited for after each; a whole epoch as the training loop runs it,
 waited for once, at its end: what the parts add up to is more than that on a GPU.
@@ -74,7 +74,7 @@ def _part_rows(times: Mapping[str, list[float]]) -> list[dict[str, Any]]:
 
 
 def _step_figures(times: Mapping[str, list[float]]) -> dict[str, Any]:
-    """A step in all, and beside its own floor."""
+    """The total of a step, and its ratio to its own floor."""
     steps = [sum(seconds) for seconds in zip(*(times[part] for part in PARTS), strict=True)]
     ratios = Times.of([step / floor for step, floor in zip(steps, times["floor"], strict=True)])
     figures = {"step_seconds": Times.of(steps).median, "floor_seconds": Times.of(times["floor"]).median}
@@ -83,21 +83,21 @@ def _step_figures(times: Mapping[str, list[float]]) -> dict[str, Any]:
 
 def _measure_epochs(run: Epochs, step: _Step, epochs: int, snapshots: int) -> dict[str, Any]:
     """Epochs of the training loop, each with the floors of its targets, one after the other."""
-    wholes, floors = [], []
+    totals, floors = [], []
     for number in range(epochs):
         order = run.draw(snapshots)
         scale = _count_queries(run, run.targets) / _count_queries(run, order)
         logger.info(f"epoch {number + 1} of {epochs}, {len(order)} snapshots")
         with peak_memory(run.device) as peak:
-            wholes.append(scale * run.seconds(order))
+            totals.append(scale * run.seconds(order))
         floors.append(scale * step.measure_floors(order))
-    ratios = Times.of([whole / floor for whole, floor in zip(wholes, floors, strict=True)])
-    figures = Times.of(wholes).to_dict("epoch_seconds") | {"floor_epoch_seconds": Times.of(floors).median}
+    ratios = Times.of([total / floor for total, floor in zip(totals, floors, strict=True)])
+    figures = Times.of(totals).to_dict("epoch_seconds") | {"floor_epoch_seconds": Times.of(floors).median}
     return figures | {"epoch_ratio": ratios.median, "peak_bytes": peak.bytes}
 
 
 class _Step:
-    """One step at a time, with a look at the watch after each part."""
+    """Runs one step at a time, and reads the clock after each part."""
 
     def __init__(self, run: Epochs) -> None:
         assert isinstance(run.session.plain, Tango)

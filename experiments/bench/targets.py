@@ -1,4 +1,4 @@
-"""What the project aims at (``targets.toml``), beside what was measured."""
+"""The targets of the project (``targets.toml``), compared with measurements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def target_row(target: Target, results: Sequence[Result]) -> list[str]:
 
 
 def _matches(target: Target, result: Result) -> bool:
-    """Whether a result measured what the target is about, on its device."""
+    """Whether a result measured the quantity of the target, on its device."""
     return (
         (result["benchmark"], result["kind"]) == (target["benchmark"], target["kind"])
         and ("H200" in result["device"] if target["kind"] == "cuda" else result["threads"] == 2)

@@ -1,1 +1,1 @@
-"""Single measurements that docs/decisions.md and docs/tuning.md quote, and what they gave."""
+"""Single measurements that docs/decisions.md and docs/tuning.md quote, with their results."""

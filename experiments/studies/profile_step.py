@@ -37,8 +37,8 @@ def main(data: str, model: str, out: str, *settings: str) -> None:
     kind = DeviceType.CUDA if on_gpu else DeviceType.CPU
     events = [event for event in profiled.key_averages() if event.device_type == kind]
     spent = {e.key: (e.self_device_time_total if on_gpu else e.self_cpu_time_total) / 1e3 / STEPS for e in events}
-    most = sorted(events, key=lambda event: -spent[event.key])[:SHOWN]
-    kernels = [{"name": e.key[:90], "ms": round(spent[e.key], 3), "count": e.count / STEPS} for e in most]
+    slowest = sorted(events, key=lambda event: -spent[event.key])[:SHOWN]
+    kernels = [{"name": e.key[:90], "ms": round(spent[e.key], 3), "count": e.count / STEPS} for e in slowest]
     total = round(sum(spent.values()), 3)
     about = {"data": data, "model": model, "settings": settings, "device": name_of(run.device), "commit": commit()}
     result = about | {"kernel_ms": total, "kernels": kernels}

@@ -56,7 +56,9 @@ def main(*names: str) -> None:
                 ways = {"membership": dict.fromkeys(count, 1), "frequency": dict(count), "last time": last[s, r]}
                 for way, of_pair in ways.items():
                     ranks[way].append(reciprocal_rank(of_pair, of_relation[r], o, hidden))
-            print(name, part, {way: round(100 * float(np.mean(each)), 2) for way, each in ranks.items()}, flush=True)
+            print(
+                name, part, {way: round(100 * float(np.mean(values)), 2) for way, values in ranks.items()}, flush=True
+            )
 
 
 if __name__ == "__main__":

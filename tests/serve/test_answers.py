@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from tangokg.forecast import Forecaster, fit, load
 from tangokg.quads.world import make_world
-from tangokg.serve import told
+from tangokg.serve import responses
 
 API = "/api/v1"
 
@@ -250,7 +250,7 @@ def test_a_run_that_nothing_was_kept_to_measure_is_trusted_nowhere(tmp_path: Pat
     curve = client.post(f"{API}/curve", json={key: card["example"][key] for key in ("subject", "relation")}).json()
     assert curve["points"]
     assert curve["trusted_until"] is None
-    told.Model.model_validate(card)
+    responses.Model.model_validate(card)
 
 
 def test_far_questions_warn_without_a_path(reader: TestClient, made: Path, example: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.core.result import Ok
 
 from serve_runs import make_service
-from tangokg.serve import told
+from tangokg.serve import responses
 from tangokg.serve.app import create_app
 
 API = "/api/v1"
@@ -59,7 +59,7 @@ def test_requests_made_from_the_document_never_fail(target: TestClient) -> None:
             seen[case.operation.path, reply.status_code] += 1
             assert reply.status_code < 500, reply.text
             if reply.status_code >= 400:
-                assert told.Failed.model_validate(reply.json()).error.message
+                assert responses.Failed.model_validate(reply.json()).error.message
             else:
                 answers[case.operation.path, case.operation.method.upper()].model_validate(reply.json())
 
@@ -68,13 +68,13 @@ def test_requests_made_from_the_document_never_fail(target: TestClient) -> None:
     assert sum(number for (_, code), number in seen.items() if code == 200) > 50
 
 
-def answers_of(document: Any) -> dict[tuple[str, str], type[told.Told]]:
+def answers_of(document: Any) -> dict[tuple[str, str], type[responses.ResponseModel]]:
     """(path, method) -> what the document says of its answers: each address must say something."""
     found = {}
     for path, methods in document["paths"].items():
         for method, about in methods.items():
             reference = about["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
-            found[path, method.upper()] = getattr(told, reference.rpartition("/")[2])
+            found[path, method.upper()] = getattr(responses, reference.rpartition("/")[2])
     return found
 
 

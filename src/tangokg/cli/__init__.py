@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _without_passwords(words: list[str]) -> list[str]:
-    """The words without the passwords in addresses of databases: nothing that prints or keeps them has any."""
+    """The words without passwords in database addresses, so that nothing prints or stores one."""
     if not any("://" in word for word in words):
         return words
     from tangokg.quads.addresses import without_passwords
@@ -79,7 +79,7 @@ def _interrupt() -> None:
 
 @contextmanager
 def _listening() -> Iterator[None]:
-    """Lose no Ctrl-C: one that is raised in a destructor, or while modules load, is sent again."""
+    """Never lose Ctrl-C: if it is raised in a destructor or while modules load, it is sent again."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -137,8 +137,8 @@ def _run(words: list[str], output: Output) -> int:
 def _out_of_memory(error: Exception) -> bool:
     """Python, numpy and Arrow raise MemoryError; torch raises a RuntimeError, recognised by its text."""
     texts = ("can't allocate memory", "not enough memory", "out of memory", "alloc_failed")
-    told = isinstance(error, RuntimeError) and any(text in str(error).casefold() for text in texts)
-    return told or isinstance(error, MemoryError)
+    from_torch = isinstance(error, RuntimeError) and any(text in str(error).casefold() for text in texts)
+    return from_torch or isinstance(error, MemoryError)
 
 
 def _dispatch(words: list[str], output: Output) -> None:

@@ -25,23 +25,23 @@ def show_calibration(
     from tangokg.forecast.calibrating import HEADINGS, KINDS, MOST
     from tangokg.rank.calibration import BIN
 
-    found = forecaster.calibration(forecaster.dataset.parts[split], recent, horizon or 0.0)
+    result = forecaster.calibration(forecaster.dataset.parts[split], recent, horizon or 0.0)
     name, data = forecaster.config.model, forecaster.dataset.name
     title = f"{name} on the {split} part of {data}: all (s, r) with a fact in the last {recent:g} usual gaps"
     title += f", asked {horizon:g} steps ahead" if horizon else ""
-    title += f"; {MOST:,} of them, drawn evenly" if len(found["pair"]) == MOST else ""
+    title += f"; {MOST:,} of them, drawn evenly" if len(result["pair"]) == MOST else ""
     mark = forecaster.exposure.seen
     title += f", NOT COMPARABLE: {mark}" if mark else ""
     if split == "valid":
         output.say("The chances were calibrated on this part; on later facts they are less accurate.")
     if plot:
-        draw(found, plot, title=title)
+        draw(result, plot, title=title)
         output.say(f"The figure is in {plot}.")
     if as_json:
         about: dict[str, Any] = {"model": name, "dataset": data, "split": split, "recent": recent, "horizon": horizon}
         about |= {"not_comparable": mark} if mark else {}
-        output.json(about | {kind: one.to_dict() for kind, one in found.items()})
+        output.json(about | {kind: calibration.to_dict() for kind, calibration in result.items()})
         return
-    output.table(title, HEADINGS, found.cells())
-    for kind, one in found.items():
-        output.table(["", KINDS[kind]], BIN, one.cells(), left=0)
+    output.table(title, HEADINGS, result.cells())
+    for kind, calibration in result.items():
+        output.table(["", KINDS[kind]], BIN, calibration.cells(), left=0)

@@ -114,9 +114,9 @@ def compare(
 def _with_runs(comparison: Comparison, entries: list[Entry]) -> dict[str, Any]:
     """The rows for a program, each with its run."""
     runs = {name: entry for entry in entries for name in entry.labels}
-    found = comparison.to_dict()
-    for row in found["models"]:
+    payload = comparison.to_dict()
+    for row in payload["models"]:
         entry = runs[row["model"]]
         row |= {"run": str(entry.path), "seed": entry.config.seed}
         row |= {"not_comparable": True} if row["model"] != entry.name else {}
-    return found
+    return payload

@@ -47,9 +47,9 @@ def list_known(ctx: typer.Context, as_json: Json = False) -> None:
     output: Output = ctx.obj
     from tangokg.quads import known_sets
 
-    found = known_sets()
+    known = known_sets()
     if as_json:
-        output.json(found)
+        output.json(known)
         return
     rows = [
         [
@@ -59,7 +59,7 @@ def list_known(ctx: typer.Context, as_json: Json = False) -> None:
             *(f"{row[key]:,}" for key in ("facts", "entities", "relations", "times")),
             row["unit"],
         ]
-        for row in found
+        for row in known
     ]
     columns = ("name", "what it is", "where, or how to get it", "facts", "entities", "relations", "times", "unit")
     output.table("Known data sets", columns, rows, left=3)
@@ -86,23 +86,23 @@ def inspect_data(ctx: typer.Context, data: Data, reading: Reading, as_json: Json
     from tangokg.quads.counts import describe_unit
 
     dataset = reading.read(data)
-    found = inspect(dataset)
+    stats = inspect(dataset)
     if as_json:
-        output.json(found)
+        output.json(stats)
         return
     title = (
-        f"{found['name']}: {counted(found['entities'], 'entity', 'entities')} ({found['entities_used']:,} in facts), "
-        f"{counted(found['relations'], 'relation')} ({found['relations_used']:,}), "
-        f"{counted(found['timestamps'], 'time')}, counted in {describe_unit(found)}"
+        f"{stats['name']}: {counted(stats['entities'], 'entity', 'entities')} ({stats['entities_used']:,} in facts), "
+        f"{counted(stats['relations'], 'relation')} ({stats['relations_used']:,}), "
+        f"{counted(stats['timestamps'], 'time')}, counted in {describe_unit(stats)}"
     )
     columns = ("part", "first", "last", "facts", "distinct", "times", "new entities", "facts with one", "share")
-    output.table(title, columns, [_part_row(n, p) for n, p in found["parts"].items()], left=3)
-    shown = found["facts_by_relation"][: None if output.verbose else TOP]
-    most = shown[0]["facts"]
-    rows = [[row["relation"], bar(row["facts"] / most), f"{row['facts']:,}"] for row in shown]
+    output.table(title, columns, [_part_row(n, p) for n, p in stats["parts"].items()], left=3)
+    shown = stats["facts_by_relation"][: None if output.verbose else TOP]
+    largest = shown[0]["facts"]
+    rows = [[row["relation"], bar(row["facts"] / largest), f"{row['facts']:,}"] for row in shown]
     output.table(f"Relations, the {len(shown)} most frequent", ("relation", "", "facts"), rows, left=2)
     output.show(f"Facts over time  {sparkline(facts_over_time(dataset))}")
-    for note in found["notes"]:
+    for note in stats["notes"]:
         output.say(f"note: {note}")
     output.say(f"Next: {next_command(output.words, 'train', data)}")
 
@@ -131,12 +131,12 @@ def import_table(
         raise DataError(
             f"{len(sources)} sources were given; expected one. For several files give the --format that they have."
         )
-    whole = dataset = reading.read(sources if len(sources) > 1 else sources[0], format, language)
+    full = dataset = reading.read(sources if len(sources) > 1 else sources[0], format, language)
     if thin is not None:
-        dataset = thin_dataset(whole, thin)
+        dataset = thin_dataset(full, thin)
     tell_data(output, dataset)
     if thin is not None:
-        output.say(f"{_extent(dataset)} of {_extent(whole)} were kept, with gaps drawn from seed {thin}.")
+        output.say(f"{_extent(dataset)} of {_extent(full)} were kept, with gaps drawn from seed {thin}.")
     write_folder(dataset, folder)
     output.show(str(folder))
     output.say(f"Next: {shlex.join(['tango', 'train', str(folder)])}")

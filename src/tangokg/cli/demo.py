@@ -63,7 +63,7 @@ def demo(
 
 @contextmanager
 def _folder(out: Path | None, serve: bool) -> Iterator[Path | None]:
-    """Where the run goes: a run that is served needs a folder, if only for the time being."""
+    """The folder of the run; a served run needs one, at least temporarily."""
     if out is not None or not serve:
         yield out
         return
@@ -92,9 +92,9 @@ def run_demo(
         output.json({"compared": compared, "forecasts": [answer.to_dict() for _, answer, _ in forecasts]})
         return
     _show_comparison(output, compared)
-    for who, answer, happened in forecasts:
+    for name, answer, happened in forecasts:
         output.show("")
-        output.show(f"{who}:", style="bold")
+        output.show(f"{name}:", style="bold")
         output.show(answer.table(happened))
     if what_next:
         _what_next(output, forecasts[-1][1], out)
@@ -111,7 +111,7 @@ def _show_comparison(output: Output, compared: list[dict[str, Any]]) -> None:
 
 
 def _what_next(output: Output, answer: Forecast, out: Path | None) -> None:
-    """Suggest commands that work as they are, and one for a table of the user's own."""
+    """Suggest commands that work unchanged, and one for the user's own table."""
     output.say()
     output.say("Next:")
     if out is None:

@@ -104,34 +104,34 @@ def evaluate(
     from tangokg.forecast import load
     from tangokg.forecast.evaluating import EvaluationSettings, evaluate_run
 
-    asked = EvaluationSettings(split.value, tuple(horizons), inductive, multi_step, protocol.value, candidates)
+    settings = EvaluationSettings(split.value, tuple(horizons), inductive, multi_step, protocol.value, candidates)
     forecaster = load(run, place)
     if calibration:
         show_calibration(output, forecaster, split.value, recent, horizons[0], plot, as_json)
         return
     with output.progress("ranking") as advance:
-        found = evaluate_run(forecaster, asked, advance)
+        evaluation = evaluate_run(forecaster, settings, advance)
     names = _filters(filters, as_json or output.verbose, as_tgb)
     if forecaster.progress.ended in ("stopped", "chosen"):
         output.say(f"Training was stopped early: `tango train --out {run} --resume` goes on.")
     if plot:
-        found.draw(plot, names[0])
+        evaluation.draw(plot, names[0])
         output.say(f"The figure is in {plot}.")
-    groups = found.groups(by.value, names[0]) if by else []
+    groups = evaluation.groups(by.value, names[0]) if by else []
     if as_json:
-        output.json(found.to_dict(names) | ({"by": by.value, "filter": names[0], "rows": groups} if by else {}))
+        output.json(evaluation.to_dict(names) | ({"by": by.value, "filter": names[0], "rows": groups} if by else {}))
         return
-    output.show(found.table(names))
+    output.show(evaluation.table(names))
     if by:
         _show_groups(output, by, names[0], groups)
 
 
-def _filters(chosen: list[Filter] | None, every: bool, as_tgb: bool) -> list[str]:
-    """The ranks that are shown: those that were asked for, else the usual one, or all."""
+def _filters(chosen: list[Filter] | None, show_all: bool, as_tgb: bool) -> list[str]:
+    """The filters to show: the chosen ones, else the usual one, or all."""
     if chosen:
-        return [one.value for one in chosen]
+        return [choice.value for choice in chosen]
     usual = ["tgb"] if as_tgb else []
-    return usual + [one.value for one in Filter] if every else usual or [Filter.TIME_AWARE.value]
+    return usual + [choice.value for choice in Filter] if show_all else usual or [Filter.TIME_AWARE.value]
 
 
 def _check_calibration(

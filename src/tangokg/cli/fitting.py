@@ -1,4 +1,4 @@
-"""Training with a display, as every command that trains shows it."""
+"""Training with a display, shared by all commands that train."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def fit_shown(
     output: Output, dataset: Dataset, config: RunConfig, *, out: Path | None, again: list[str], **options: Any
 ) -> Forecaster:
-    """Train with a display; an interruption says how to go on: with the command ``again``."""
+    """Train with a display; after an interruption, suggest the command ``again`` to resume."""
     from tangokg.forecast import fit
     from tangokg.train import Interrupted, resolve
     from tangokg.train.display import Display
@@ -48,6 +48,6 @@ def _settings_line(config: RunConfig) -> str:
     train, settings = config.train, config.settings
     size = f"{train.batch_queries:,} questions" if train.batch_queries else counted(train.batch_windows, "window")
     ruled = {name: getattr(settings, name) for name in getattr(settings, "ruled", ("dim",))}
-    own = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in ruled.items() if value)
+    rules = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in ruled.items() if value)
     limit = counted(train.epochs, "epoch") + (f" or {duration(train.budget)}" if train.budget > 0 else "")
-    return f"Settings: steps of {size} at learning rate {train.learning_rate:g}{own}; at most {limit}."
+    return f"Settings: steps of {size} at learning rate {train.learning_rate:g}{rules}; at most {limit}."

@@ -105,25 +105,25 @@ def forecast(
     parts = queries is not None and in_parts(queries, shard, out)
     place = parse_device(device)
     columns = divide_columns(observe or [], queries, parse_columns(column))
-    given = {"timezone": timezone, "date_format": date_format, "relation": all_relation, "skip_bad": skip_bad}
-    reading = {name: value for name, value in given.items() if value is not None}
+    options = {"timezone": timezone, "date_format": date_format, "relation": all_relation, "skip_bad": skip_bad}
+    reading = {name: value for name, value in options.items() if value is not None}
     observed = [(path, reading | {"columns": columns[path] or None}) for path in observe or []]
     forecaster = _load(output, run, place, observed, keep)
-    asked: dict[str, Any] = {"at": at, "by": by, "top": top, "why": why}
+    question: dict[str, Any] = {"at": at, "by": by, "top": top, "why": why}
     if queries is None:
-        _show(output, forecaster.forecast(subject, relation, object, **asked), as_json)
+        _show(output, forecaster.forecast(subject, relation, object, **question), as_json)
         return
-    asked["skip_bad"] = skip_bad
+    question["skip_bad"] = skip_bad
     if parts:
-        asked |= {"columns": columns[queries], "date_format": date_format, "shard": shard or "1/1"}
+        question |= {"columns": columns[queries], "date_format": date_format, "shard": shard or "1/1"}
         with output.progress("answering") as advance:
-            written = forecast_files(forecaster, queries, out or "", **asked, progress=advance)
+            written = forecast_files(forecaster, queries, out or "", **question, progress=advance)
         output.say(f"The answers are in {written}.")
         return
     from tangokg.forecast.tables import open_questions
 
     questions = open_questions(queries, columns[queries], date_format)
-    answers = forecaster.forecast_table(questions, **asked)
+    answers = forecaster.forecast_table(questions, **question)
     if skip_bad:
         _tell_skipped(output, len(questions.table), answers)
     _write(output, answers, out, as_json)
@@ -132,7 +132,7 @@ def forecast(
 def _check(
     subject: str | None, at: str | None, by: str | None, queries: str | None, shard: str | None, out: str | None
 ) -> None:
-    """An error, before the run is loaded, if options do not go together."""
+    """Raise an error, before the run is loaded, if options conflict."""
     if queries is not None and subject is not None:
         raise DataError(f"give a question ({subject!r} ...) or --queries {queries}, not both.")
     if at is not None and by is not None:
@@ -148,7 +148,7 @@ def _check(
 
 
 def _load(output: Output, run: Path, device: str, observed: list[tuple[str, dict[str, Any]]], keep: bool) -> Forecaster:
-    """The run with the facts of files, which it may keep: others who do the same wait, so that no facts are lost."""
+    """Load the run with the facts of files, and optionally store them under a lock, so that no facts are lost."""
     from tangokg.forecast import load
     from tangokg.train.replacing import owning_existing
 
@@ -164,7 +164,7 @@ def _load(output: Output, run: Path, device: str, observed: list[tuple[str, dict
 
 
 def _observe(output: Output, forecaster: Forecaster, path: str, reading: dict[str, Any], keep: bool) -> None:
-    """Add the facts of a file, and say what is new in it."""
+    """Add the facts of a file, and report what is new."""
     from tangokg.quads.addresses import is_address
 
     if not (is_address(path) or Path(path).is_file()):
@@ -192,7 +192,7 @@ def _note_untrained(output: Output, forecaster: Forecaster) -> None:
 
 
 def _keep(output: Output, run: Path, forecaster: Forecaster, observed: bool) -> None:
-    """Write what was observed into the run folder; its weights and figures stay."""
+    """Write the observed facts into the run folder, without changing weights and metrics."""
     from tangokg.train import RunFolder
 
     if not observed:
@@ -202,11 +202,11 @@ def _keep(output: Output, run: Path, forecaster: Forecaster, observed: bool) -> 
     output.say(f"They stay with {run}, which has {counted(number, 'fact')} observed since training.")
 
 
-def _tell_skipped(output: Output, asked: int, answers: Any) -> None:
-    skipped = asked - len(set(answers.column("query").to_pylist()))
+def _tell_skipped(output: Output, count: int, answers: Any) -> None:
+    skipped = count - len(set(answers.column("query").to_pylist()))
     if skipped:
         output.say(
-            f"{skipped:,} of {asked:,} questions were left out (--skip-bad): their names are not known, or their times "
+            f"{skipped:,} of {count:,} questions were left out (--skip-bad): their names are not known, or their times "
             "cannot be read."
         )
 
@@ -218,20 +218,20 @@ def _show(output: Output, answer: Forecast, as_json: bool) -> None:
         output.json(answer.to_dict())
         return
     output.show(answer.table())
-    chances = [one.chance for one in answer.answers]
+    chances = [candidate.chance for candidate in answer.answers]
     if any(later - before > TOLD for before, later in combinations(chances, 2)):
         output.say(
             "note: answers stand in the order of the model's scores. Their chances also count how each fact came back "
             "before, and here a later answer has a larger chance."
         )
-    for one in answer.answers:
-        if one.reasons is not None:
+    for candidate in answer.answers:
+        if candidate.reasons is not None:
             output.show("")
-            output.table(one.reasons.title, HEADINGS, one.reasons.rows(), left=3)
+            output.table(candidate.reasons.title, HEADINGS, candidate.reasons.rows(), left=3)
 
 
 def _write(output: Output, answers: Any, out: str | None, as_json: bool) -> None:
-    """A table of answers: to a file or database, all of it or nothing, or to standard output."""
+    """Write a table of answers to a file or database, completely or not at all, or to standard output."""
     from tangokg.forecast.writing import to_csv, write_answers
 
     if out is not None:

@@ -22,11 +22,11 @@ def models(ctx: typer.Context, model: ModelName = None, as_json: Json = False) -
     from tangokg.train.settings import list_settings
 
     if model is None:
-        found = [{"model": name, "kind": _kind(name), "about": recipe.about} for name, recipe in MODELS.items()]
+        listed = [{"model": name, "kind": _kind(name), "about": recipe.about} for name, recipe in MODELS.items()]
         if as_json:
-            output.json(found)
+            output.json(listed)
             return
-        output.table("Models", ("model", "kind", "what it is"), [list(row.values()) for row in found], left=3)
+        output.table("Models", ("model", "kind", "what it is"), [list(row.values()) for row in listed], left=3)
         output.say("Settings of one: tango models tango. Which one when: docs/choosing.md")
         return
     if model not in MODELS:

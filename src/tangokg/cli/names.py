@@ -29,13 +29,13 @@ def names(
     folder = RunFolder(run)
     folder.config()
     facts = folder.dataset().facts
-    found = find_names(facts, text, top)
+    matches = find_names(facts, text, top)
     if as_json:
-        output.json(found)
+        output.json(matches)
         return
-    if not found:
-        every = [*facts.vocab.entities, *facts.vocab.relations]
-        raise DataError(f"no name of {run} contains {text!r}.{offer(map(repr, nearest(text or '', every)))}")
-    rows = [[row["name"], row["kind"], row["last"] or "", f"{row['facts']:,}"] for row in found]
+    if not matches:
+        known = [*facts.vocab.entities, *facts.vocab.relations]
+        raise DataError(f"no name of {run} contains {text!r}.{offer(map(repr, nearest(text or '', known)))}")
+    rows = [[row["name"], row["kind"], row["last"] or "", f"{row['facts']:,}"] for row in matches]
     title = f"Names of {run}" + (f" with {text!r}" if text else ", the most frequent")
     output.table(title, ("name", "kind", "last seen", "facts"), rows, left=3)

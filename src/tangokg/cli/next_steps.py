@@ -1,4 +1,4 @@
-"""The next commands that a command suggests at its end, with the options that were given."""
+"""The follow-up commands that a command suggests, with the user's options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OWN = frozenset({"--json", "--out", "--plot", "--resume", "--overwrite", "--quie
 
 
 def next_command(words: Sequence[str], *command: str, without: Sequence[str] = ()) -> str:
-    """A command to copy: its own words, then each option of ``words`` that it has too, except those in ``without``."""
+    """A command to copy: ``command``, then each option of ``words`` that it accepts, except those in ``without``."""
     from typer.main import get_command
 
     from tangokg.cli.app import app
@@ -19,11 +19,11 @@ def next_command(words: Sequence[str], *command: str, without: Sequence[str] = (
     for word in command:
         target = getattr(target, "commands", {}).get(word, target)
     takes = {name: p.is_flag for p in target.params if p.param_type_name == "option" for name in p.opts}
-    kept = [word for word in _given(words, takes) if word[0] not in OWN | set(without)]
+    kept = [word for word in _options_of(words, takes) if word[0] not in OWN | set(without)]
     return shlex.join(["tango", *command, *(piece for word in kept for piece in word)])
 
 
-def _given(words: Sequence[str], takes: dict[str, bool]) -> Iterator[tuple[str, ...]]:
+def _options_of(words: Sequence[str], takes: dict[str, bool]) -> Iterator[tuple[str, ...]]:
     """The options among the words, each with its value; ``--unit=week`` counts as ``--unit week``."""
     rest = iter(words)
     for word in rest:

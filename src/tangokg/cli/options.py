@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and the values that their texts stand for."""
+"""Arguments and options shared by several commands, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Reading:
     ] = None
 
     def read(self, data: str | list[str], format: str | None = None, language: str | None = None) -> Dataset:
-        """The data set that ``data`` names, or with a ``format`` published files."""
+        """Read the data set ``data``, or published files if a ``format`` is given."""
         from tangokg.quads import find
 
         options = dict(vars(self))
@@ -132,7 +132,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Splitting(Reading):
-    """The same, with options that say where training, validation and test part begin and end."""
+    """The same, with options for the borders of the training, validation and test parts."""
 
     train_share: Annotated[float | None, typer.Option(help="Share of facts to train on; the first 0.8 of a table.")] = (
         None
@@ -148,7 +148,7 @@ PANEL = "How DATA is read"
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter ``reading`` is given by options: one for each field of its type."""
+    """Expand the parameter ``reading`` of a command into options, one for each field of its type."""
     shape = signature(command, eval_str=True)
     kind = shape.parameters["reading"].annotation
     hints = get_type_hints(kind, include_extras=True)
@@ -159,12 +159,12 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     ]
 
     @wraps(command)
-    def run(**given: Any) -> None:
-        values = {name: given.pop(name) for name in names}
-        command(reading=kind(**values), **given)
+    def run(**arguments: Any) -> None:
+        values = {name: arguments.pop(name) for name in names}
+        command(reading=kind(**values), **arguments)
 
-    others = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in shape.parameters.values() if p.name != "reading"]
-    run.__signature__ = shape.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
+    rest = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in shape.parameters.values() if p.name != "reading"]
+    run.__signature__ = shape.replace(parameters=[*rest, *options])  # type: ignore[attr-defined]
     return run
 
 
@@ -176,9 +176,9 @@ def _in_panel(hint: Any) -> Any:
     return Annotated[kind, option]
 
 
-def train_settings(settings: list[str] | None, **given: object) -> list[str]:
-    """The texts of --set, and other options as settings of training; those that were not given are left out."""
-    texts = [f"train.{name}={plain(value)}" for name, value in given.items() if value not in (None, False)]
+def train_settings(settings: list[str] | None, **options: object) -> list[str]:
+    """The texts of --set, plus other options as training settings; unset options are skipped."""
+    texts = [f"train.{name}={plain(value)}" for name, value in options.items() if value not in (None, False)]
     return [*(settings or []), *texts]
 
 

@@ -1,4 +1,4 @@
-"""What people and programs see: results on standard output, notes and errors on standard error."""
+"""The output of commands: results on standard output, notes and errors on standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDE = 200  # columns without a terminal: lines are for programs, and are not fo
 
 
 class Stopped(TangoError):
-    """A command was interrupted and has kept what it could. Not a KeyboardInterrupt, which Typer handles itself."""
+    """A command was interrupted and has saved its work. Not a KeyboardInterrupt, which Typer handles itself."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -80,10 +80,10 @@ class Output:
     def json(self, value: Any) -> None:
         """Print a result for a program."""
         text = json.dumps(value, indent=2, ensure_ascii=False)
-        sys.stdout.write(HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+        sys.stdout.write(HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
 
     def say(self, text: str = "", style: str = "") -> None:
-        """Print a note; brackets in names are no markup."""
+        """Print a note; brackets in names are not markup."""
         from rich.text import Text
 
         self.notes.print(Text(harmless(text), style=style), soft_wrap=True)
@@ -95,7 +95,7 @@ class Output:
         self._console("errors").print(Text.assemble(("error: ", "bold red"), harmless(text)), soft_wrap=True)
 
     def fail(self, text: str, status: int) -> int:
-        """Print an error, with the traceback of the exception under way where the user wants to see it."""
+        """Print an error, with the traceback of the current exception if the user wants it."""
         if self.verbose:
             import traceback
 
@@ -105,7 +105,7 @@ class Output:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[..., None]]:
-        """A bar that goes away when it is done; it is moved by calling ``advance(done, total, what)``."""
+        """A progress bar that disappears at the end; call ``advance(done, total, what)`` to update it."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
@@ -118,7 +118,7 @@ class Output:
             yield advance
 
     def check_figure(self, path: Path | None) -> None:
-        """An error, before anything is computed, if a figure cannot be written to ``--plot``."""
+        """Raise an error, before anything is computed, if a figure cannot be written to ``--plot``."""
         if path is not None:
             from tangokg.report import check_figure
 

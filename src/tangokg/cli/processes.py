@@ -1,4 +1,4 @@
-"""A command that several processes run: the first one speaks for all."""
+"""Commands that run in several processes: only the first one prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAUSE = 3.0  # seconds
 
 
 def first_speaks(command: Callable[..., None]) -> Callable[..., None]:
-    """An error of a helping process waits: most likely the first process has it too, and this one is ended."""
+    """Delay the error of a helper process: the first process probably has the same error, and ends this one."""
 
     @wraps(command)
     def run(*words: Any, **options: Any) -> None:

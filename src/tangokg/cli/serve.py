@@ -67,9 +67,17 @@ def serve(
         position = fold(run, journal_of(run, journal))
         output.say(f"{run} holds the facts of the journal up to position {position}.")
         return
-    other: dict[str, Any] = {"late": late, "ahead": ahead, "rate": rate, "in_flight": in_flight, "version": __version__}
+    limits: dict[str, Any] = {
+        "late": late,
+        "ahead": ahead,
+        "rate": rate,
+        "in_flight": in_flight,
+        "version": __version__,
+    }
     tokens, hosts = read_tokens(token_file), tuple(allow_host or ())
-    settings = ServeSettings(host=host, port=port, tokens=tokens, hosts=hosts, proxy=proxy, **other)
+    settings = ServeSettings(host=host, port=port, tokens=tokens, hosts=hosts, proxy=proxy, **limits)
     share_cores()
-    both = f"{run} and {beside}" if beside else str(run)
-    start(run, settings, journal, place, lambda url: output.say(f"Serving {both} at {url} - stop with Ctrl-C."), beside)
+    served = f"{run} and {beside}" if beside else str(run)
+    start(
+        run, settings, journal, place, lambda url: output.say(f"Serving {served} at {url} - stop with Ctrl-C."), beside
+    )

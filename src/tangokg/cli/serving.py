@@ -1,4 +1,4 @@
-"""What ``tango serve`` and ``tango demo --serve`` share: the extra, a free port, and a browser."""
+"""Shared parts of ``tango serve`` and ``tango demo --serve``: the extra, a free port, and a browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEEDED = ("fastapi", "uvicorn", "plotly", "limits", "prometheus_client", "promet
 
 
 def check_extra() -> None:
-    """An error where a package of the extra ``serve`` is missing."""
+    """Raise an error if a package of the extra ``serve`` is missing."""
     for name in NEEDED:
         if find_spec(name) is None:
             raise ConfigError(
@@ -49,7 +49,7 @@ def open_page(output: Output, run: Path, kept: bool) -> None:
 
 
 def open_browser(url: str) -> None:
-    """Show the page at a desktop. Elsewhere nothing happens: a browser made of text would take the terminal over."""
+    """Open the page in a browser, on a desktop only: a text browser would take over the terminal."""
     desktop = os.name == "nt" or sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if desktop and sys.stdout.isatty():
         webbrowser.open(url)

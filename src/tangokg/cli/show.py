@@ -15,17 +15,17 @@ def show(ctx: typer.Context, run: Run, as_json: Json = False) -> None:
     from tangokg.report import describe
     from tangokg.report.runs import SUM
 
-    found = describe(run)
+    description = describe(run)
     if as_json:
-        output.json(found)
+        output.json(description)
         return
     rows = [
         [subject if place == 0 else "", key, f"{value[:16]}…" if key.startswith(SUM) else plain(value)]
         for subject in ("run", "data", "settings", "training")
-        for place, (key, value) in enumerate(found[subject].items())
+        for place, (key, value) in enumerate(description[subject].items())
     ]
     output.table(str(run), ("", "", ""), rows, left=3)
-    if found["metrics"]:
-        figure_rows = [[part, *figures(values), f"{n:,}"] for part, (values, n) in found["metrics"].items()]
+    if description["metrics"]:
+        figure_rows = [[part, *figures(values), f"{n:,}"] for part, (values, n) in description["metrics"].items()]
         output.show("")
         output.table("time-aware, in per cent", ("part", *FIGURES, "queries"), figure_rows)

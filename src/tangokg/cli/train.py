@@ -126,7 +126,7 @@ def train(
 
 
 def _kept_data(resumed: Path | None) -> Dataset:
-    """The facts that an interrupted run keeps."""
+    """The facts that an interrupted run has stored."""
     from tangokg.train import RunFolder
 
     if resumed is None:
@@ -146,7 +146,7 @@ def _seconds(budget: str | None) -> float | None:
 def _resolve(
     base: RunConfig | None, model: str | None, file: Path | None, assignments: list[str], seed: int | None
 ) -> RunConfig:
-    """Settings from a file, else from the run to go on with, else the model's own; then those given by options."""
+    """Settings from a file, else from the run to resume, else the model's defaults; options override them."""
     from tangokg.train import load_config, make_config
 
     if file is not None:
@@ -163,7 +163,7 @@ def _hint_smaller(output: Output, dataset: Dataset, folder: Path) -> None:
 
 
 def _without_out(words: Sequence[str]) -> list[str]:
-    """The words of a command less its ``--out RUN``."""
+    """The words of a command without ``--out RUN``."""
     kept = [word for word in words if not word.startswith("--out=")]
     while "--out" in kept:
         place = kept.index("--out")
@@ -172,7 +172,7 @@ def _without_out(words: Sequence[str]) -> list[str]:
 
 
 def _tell_start(output: Output, start: Path, dataset: Dataset) -> None:
-    """How many names of these data the run to start from knows."""
+    """Report how many names of these data the starting run knows."""
     from tangokg.quads import Vocabulary
 
     old, new = Vocabulary.load(start / "vocab"), dataset.vocab
@@ -184,7 +184,7 @@ def _tell_start(output: Output, start: Path, dataset: Dataset) -> None:
 
 
 def _show(output: Output, metrics: dict[str, Any], folder: Path, as_json: bool) -> None:
-    """Validation and test metrics, those of the counter beside them."""
+    """Print validation and test metrics, next to those of the counter."""
     try:
         title, rows = _title(metrics), _rows(metrics, FILTERS if as_json or output.verbose else FILTERS[:1])
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -225,7 +225,7 @@ def _plot(output: Output, path: Path, forecaster: Forecaster, out: Path) -> None
 
 
 def _what_next(output: Output, forecaster: Forecaster, out: Path, data: str | None) -> None:
-    """The run, and commands to copy, with names that it knows; those that it would refuse are left out."""
+    """Print the run folder, and commands to copy with known names, without commands that would fail."""
     from tangokg.quads import worth_asking
 
     of_data = ("--column", "--skip-bad")  # the run has its data; --observe FILE may have other headings
@@ -237,7 +237,7 @@ def _what_next(output: Output, forecaster: Forecaster, out: Path, data: str | No
     for words in (["--by", "relation"], ["--calibration"]):
         output.say(f"  {next_command(output.words, 'evaluate', str(out), *words)}")
     if data is not None:
-        others = [name for name in QUICK if name != forecaster.config.model]
-        models = [word for name in others for word in ("--model", name)]
+        counters = [name for name in QUICK if name != forecaster.config.model]
+        models = [word for name in counters for word in ("--model", name)]
         words = ["compare", data, "--run", str(out), *models]
         output.say(f"  {next_command(output.words, *words, without=OF_MODEL)}")

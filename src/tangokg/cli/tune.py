@@ -108,7 +108,7 @@ def tune(
 
 
 def _check(pruner: str, out: Path | None) -> None:
-    """An error, before anything is read, if an option cannot be used."""
+    """Raise an error, before anything is read, if an option cannot be used."""
     from tangokg.tune.sampling import PRUNERS
 
     if pruner not in PRUNERS:
@@ -128,7 +128,7 @@ def _tell_search(output: Output, search: Search) -> None:
 
 
 def _run(output: Output, search: Search, workers: int) -> list[Outcome]:
-    """All trials, with a display; an interruption says how to go on."""
+    """Run all trials with a display; after an interruption, say how to resume."""
     from tangokg.train import Interrupted
     from tangokg.tune.python import run_search
 
@@ -152,8 +152,8 @@ def _show(output: Output, search: Search, outcomes: list[Outcome], as_json: bool
     if best is None and over == search.trials:
         raise TrainingError(f"no trial of {search.where} completed an epoch; the last one: {outcomes[-1].note}")
     if as_json:
-        found = {"best": best.to_dict() if best else None, "trials": [outcome.to_dict() for outcome in outcomes]}
-        output.json({"study": search.where, "dataset": search.dataset.name, **search.plan.to_dict()} | found)
+        result = {"best": best.to_dict() if best else None, "trials": [outcome.to_dict() for outcome in outcomes]}
+        output.json({"study": search.where, "dataset": search.dataset.name, **search.plan.to_dict()} | result)
     else:
         ranked = sorted(outcomes, key=lambda o: (-1.0 if o.mrr is None else o.mrr, -o.number), reverse=True)
         shown = ranked if output.verbose else ranked[:SHOWN]

@@ -1,4 +1,4 @@
-"""A forecaster in the manner of scikit-learn: X has subject, relation and time, y the object that is asked for."""
+"""A forecaster as a scikit-learn estimator: X has subject, relation and time, y the object."""
 
 from __future__ import annotations
 
@@ -83,12 +83,14 @@ class TangoForecaster:
         self.timezone = timezone
 
     def __repr__(self) -> str:
-        given = {name: p.default for name, p in signature(type(self)).parameters.items()}
-        changed = (f"{name}={getattr(self, name)!r}" for name, usual in given.items() if getattr(self, name) != usual)
+        defaults = {name: p.default for name, p in signature(type(self)).parameters.items()}
+        changed = (
+            f"{name}={getattr(self, name)!r}" for name, usual in defaults.items() if getattr(self, name) != usual
+        )
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments that it was made with."""
+        """The constructor arguments."""
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> TangoForecaster:
@@ -103,7 +105,7 @@ class TangoForecaster:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks about an estimator; only it calls this."""
+        """The tags of the estimator, for scikit-learn only."""
         tags = import_module("sklearn.utils")
         inputs = tags.InputTags(string=True, categorical=True)
         return tags.Tags(estimator_type=None, target_tags=tags.TargetTags(required=True), input_tags=inputs)
@@ -123,9 +125,9 @@ class TangoForecaster:
         """The share of each name of ``classes_`` as the object of each row, (B, N): if (subject, relation) has any."""
         forecaster = self._fitted()
         known = forecaster._known
-        asked = [make_question(known.index, s, r, None, t) for s, r, t in zip(*_columns(X), strict=True)]
-        pairs = torch.tensor([q.s * 2 * known.num_relations + q.r for q in asked])  # type: ignore[operator]
-        steps = torch.tensor([question.step for question in asked], dtype=torch.float64)
+        questions = [make_question(known.index, s, r, None, t) for s, r, t in zip(*_columns(X), strict=True)]
+        pairs = torch.tensor([q.s * 2 * known.num_relations + q.r for q in questions])  # type: ignore[operator]
+        steps = torch.tensor([question.step for question in questions], dtype=torch.float64)
         order, _ = known.index.vocab.ids_of(self.classes_.tolist(), [])
         shares: NDArray[np.float64] = all_shares(forecaster.model, known, pairs, steps).numpy()[:, order]
         return shares
@@ -184,5 +186,5 @@ def _columns(X: Any) -> tuple[list[str], list[str], list[Any]]:
 
 
 def _listed(column: Any) -> list[Any]:
-    """The cells of a column of pandas, polars or numpy as plain values."""
+    """The cells of a column of pandas, polars or numpy as plain Python values."""
     return list(column.tolist() if hasattr(column, "tolist") else column)

@@ -1,4 +1,4 @@
-"""A model of another library under our evaluator: it only has to score (s, r, ?) at a time."""
+"""Evaluates models of other libraries, which only have to score (s, r, ?) at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Score = Callable[[Any, Any, Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Encoded:
     """The time of each window, and the sizes that scores must have."""
 
     t: Tensor  # (W,)
@@ -32,7 +32,7 @@ class Asked:
 
 
 class Foreign(Model):
-    """Scores from functions of arrays. What they look at is theirs: the laws about the future cannot be checked."""
+    """Scores from foreign functions of arrays. The functions may use any data: no law about the future is checked."""
 
     looks_back: ClassVar = False
 
@@ -40,26 +40,26 @@ class Foreign(Model):
         super().__init__()
         self._score, self._score_subjects = score, score_subjects
 
-    def encode(self, timeline: Timeline, windows: Windows) -> Asked:
-        return Asked(windows.t, timeline.num_entities, timeline.num_relations)
+    def encode(self, timeline: Timeline, windows: Windows) -> Encoded:
+        return Encoded(windows.t, timeline.num_entities, timeline.num_relations)
 
-    def score(self, encoded: Asked, queries: Queries) -> Tensor:
+    def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         t = encoded.t.index_select(0, queries.window)
         if self._score_subjects is None:
             return _scores(self._score, queries.s, queries.r, t, encoded.num_entities)
-        back, count = queries.r >= encoded.num_relations, encoded.num_relations
+        inverse, count = queries.r >= encoded.num_relations, encoded.num_relations
         scores = torch.empty(len(queries), encoded.num_entities, dtype=torch.float64)
-        for rows, function, shift in ((~back, self._score, 0), (back, self._score_subjects, count)):
+        for rows, function, shift in ((~inverse, self._score, 0), (inverse, self._score_subjects, count)):
             if rows.any():
-                asked = queries.s[rows], queries.r[rows] - shift, t[rows]
-                scores[rows] = _scores(function, *asked, encoded.num_entities)
+                columns = queries.s[rows], queries.r[rows] - shift, t[rows]
+                scores[rows] = _scores(function, *columns, encoded.num_entities)
         return scores
 
 
 def _scores(function: Score, s: Tensor, r: Tensor, t: Tensor, num_entities: int) -> Tensor:
-    """What a function gives for some questions, checked: (B, N), float64, so that no two scores become equal."""
-    found = function(s.numpy(), r.numpy(), t.numpy())
-    scores = torch.as_tensor(found.detach().cpu() if isinstance(found, Tensor) else np.asarray(found)).double()
+    """The checked scores of a function: (B, N), in float64 so that distinct scores stay distinct."""
+    result = function(s.numpy(), r.numpy(), t.numpy())
+    scores = torch.as_tensor(result.detach().cpu() if isinstance(result, Tensor) else np.asarray(result)).double()
     if scores.shape != (len(s), num_entities):
         raise DataError(
             f"the foreign model gave scores of shape {tuple(scores.shape)}; expected {(len(s), num_entities)}: a row "

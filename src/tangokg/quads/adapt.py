@@ -1,4 +1,4 @@
-"""Facts from elsewhere in the names and the clock of facts that are already here."""
+"""Converts facts from another source to the vocabulary and clock of existing facts."""
 
 from __future__ import annotations
 

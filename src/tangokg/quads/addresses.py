@@ -21,7 +21,7 @@ _QUERY = re.compile(r"[?&]query=(.*)", re.DOTALL)  # the last part of an address
 _SECRET = re.compile(r"password|secret|token", re.IGNORECASE)  # names of parameters whose values are never shown
 _ASSIGNED = re.compile(r"((?:password|passwd|secret|token)\s*=\s*)('[^']*'|[^\s,;)]+)", re.IGNORECASE)
 
-_kept: dict[str, dict[str, str]] = {}  # address -> the secrets that were taken out of the words of a command
+_secrets: dict[str, dict[str, str]] = {}  # address -> the secrets removed from the words of a command
 
 
 @dataclass(frozen=True)
@@ -47,24 +47,24 @@ class Address:
 
     @property
     def name(self) -> str:
-        """What the data are called: the table, else the database."""
+        """The name of the data: the table, else the database."""
         stem = (self.table or self.place.partition("://")[2].rpartition("/")[2]).rpartition(".")
         plain = stem[2] if self.table else stem[0] or stem[2]
         return re.sub(r"\W+", "-", unquote(plain)).strip("-") or "events"
 
     @property
     def url(self) -> str:
-        """The address as libpq takes it, with the password: never for a text that is shown."""
+        """The address for libpq, with the password; never show it."""
         scheme, _, rest = self.place.partition("://")
         user, at, host = rest.rpartition("@")
         password = self.secrets.get("")
         secret = "" if password is None else f":{quote(password, safe='')}"
-        given = {**self.options, **{name: value for name, value in self.secrets.items() if name}}
-        parameters = "&".join(f"{name}={quote(value, safe='')}" for name, value in given.items())
+        options = {**self.options, **{name: value for name, value in self.secrets.items() if name}}
+        parameters = "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items())
         return f"{scheme}://{user}{secret}{at or '@' * bool(secret)}{host}" + (f"?{parameters}" if parameters else "")
 
     def hide(self, text: str) -> str:
-        """A message of a driver on one line, without the passwords that may stand in it."""
+        """A driver message on one line, with passwords removed."""
         for secret in self.secrets.values():
             for form in {secret, quote(secret), quote(secret, safe="")} - {""}:
                 text = text.replace(form, "***")
@@ -72,18 +72,18 @@ class Address:
 
 
 def is_address(source: Any) -> bool:
-    """Whether a source is written as the address of a database (or of something else that is no file)."""
+    """Whether a source looks like the address of a database (or of anything else that is not a file)."""
     return isinstance(source, str) and _ADDRESS.match(source) is not None
 
 
 def parse_address(text: str) -> Address:
-    """The parts of an address; the secrets that a command's words had are found again."""
+    """The parts of an address, with the secrets that :func:`without_passwords` removed restored."""
     parts = _ADDRESS.fullmatch(text)
     scheme = parts[1].casefold() if parts else ""
     if parts is None or scheme not in KINDS:
         raise UnknownName("kind of address", f"{scheme}://", KINDS, hint=f"Expected a file, or {EXAMPLES}.")
-    place, secrets, parameters, query = _take_apart(scheme, parts[2])
-    secrets = _kept.get(place, {}) | secrets
+    place, secrets, parameters, query = _split_address(scheme, parts[2])
+    secrets = _secrets.get(place, {}) | secrets
     table, if_exists = parameters.pop("table", None), parameters.pop("if_exists", "fail")
     if if_exists not in IF_EXISTS:
         raise UnknownName("value of if_exists", if_exists, IF_EXISTS, hint=f"Expected one of {', '.join(IF_EXISTS)}.")
@@ -95,7 +95,7 @@ def parse_address(text: str) -> Address:
 
 
 def without_passwords(words: Iterable[str]) -> list[str]:
-    """Words of a command without the secrets in addresses, which :func:`parse_address` finds again in this process."""
+    """Words of a command without the secrets in addresses; :func:`parse_address` restores them in this process."""
     return [_without_secrets(word) if is_address(word) or "://" in word else word for word in words]
 
 
@@ -104,25 +104,25 @@ def _without_secrets(word: str) -> str:
     parts = _ADDRESS.fullmatch(rest)
     if parts is None:
         return word
-    place, secrets, parameters, query = _take_apart(parts[1].casefold(), parts[2])
+    place, secrets, parameters, query = _split_address(parts[1].casefold(), parts[2])
     if not secrets:
         return word
-    _kept[place] = secrets
+    _secrets[place] = secrets
     pieces = [f"{name}={value}" for name, value in parameters.items()]
     pieces += [] if query is None else [f"query={query if ' ' in query else quote(query, safe='')}"]
     return f"{option}{equals}{place}{'?' * bool(pieces)}{'&'.join(pieces)}"
 
 
-def _take_apart(scheme: str, rest: str) -> tuple[str, dict[str, str], dict[str, str], str | None]:
-    """``(place, secrets, parameters, query)`` of what follows ``scheme://``; the password has the name ""."""
+def _split_address(scheme: str, rest: str) -> tuple[str, dict[str, str], dict[str, str], str | None]:
+    """``(place, secrets, parameters, query)`` of the rest after ``scheme://``; the key of the password is ""."""
     query = None
-    if found := _QUERY.search(rest):
-        rest, query = rest[: found.start()], found[1]
+    if match := _QUERY.search(rest):
+        rest, query = rest[: match.start()], match[1]
         query = query if re.search(r"\s", query) else unquote(query)  # an encoded address has no blank
     user, password, rest = _userinfo(rest)
     path, _, written = rest.partition("?")
-    given = [piece.partition("=")[::2] for piece in written.split("&") if piece]
-    parameters = {name: unquote(value) for name, value in given}
+    pairs = [piece.partition("=")[::2] for piece in written.split("&") if piece]
+    parameters = {name: unquote(value) for name, value in pairs}
     secrets = {name: parameters.pop(name) for name in list(parameters) if _SECRET.search(name)}
     if password is not None:
         secrets[""] = unquote(password)
@@ -130,7 +130,7 @@ def _take_apart(scheme: str, rest: str) -> tuple[str, dict[str, str], dict[str, 
 
 
 def _userinfo(rest: str) -> tuple[str, str | None, str]:
-    """``user@``, the password, and the rest; a password that was not encoded is an error that does not show it."""
+    """``user@``, the password, and the rest; an unencoded password is an error, which does not show it."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     userinfo, at, _ = authority.rpartition("@")
     before, _, _ = rest.partition("?")

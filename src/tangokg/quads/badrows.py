@@ -1,4 +1,4 @@
-"""Unusable rows: all are counted, the first few are reported, and on request they are left out."""
+"""Unusable rows: all are counted, the first few are reported, and they can be skipped on request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Problem:
 
     @classmethod
     def where(cls, mask: Bools, describe: Callable[[int], str]) -> list[Problem]:
-        """The problem of the rows in ``mask``; nothing where there are none."""
+        """The problem of the rows in ``mask``; empty if there are none."""
         rows = np.flatnonzero(mask)
         return [cls(rows, describe)] if len(rows) else []
 
@@ -47,7 +47,7 @@ def good_rows(problems: Sequence[Problem], total: int) -> Bools:
 
 
 def first_reports(problems: Sequence[Problem], locate: Locate) -> list[str]:
-    """Where and what: the first rows with a problem, each once, in the order of the table."""
+    """Reports of the first rows with a problem: place and reason, each row once, in table order."""
     reports: dict[int, str] = {}
     heads = [(int(row), k) for k, problem in enumerate(problems) for row in problem.rows[:SHOWN]]
     for row, k in nsmallest(SHOWN * max(1, len(problems)), heads):
@@ -67,12 +67,12 @@ def refusal(reports: Sequence[str], count: int, total: int, remedy: str = REMEDY
 
 
 def in_line_order(reports: Sequence[str]) -> list[str]:
-    """Reports sorted by the line that they name."""
+    """Reports sorted by line number."""
     return sorted(reports, key=lambda report: int(line[1]) if (line := _LINE.search(report)) else 0)
 
 
 def omission(reports: Sequence[str], count: int, total: int, rows: str = "rows") -> str:
-    """The note that ``count`` bad rows of ``total`` were left out; the first few are logged."""
+    """A note that ``count`` bad rows of ``total`` were skipped; the first few are logged."""
     summary = f"{count:,} of {total:,} {rows} {'was' if count == 1 else 'were'} left out"
     logger.warning("%s (skip_bad), the first: %s", summary, "".join(f"\n  {report}" for report in reports[:SHOWN]))
     return f"{summary} (--skip-bad), the first: {reports[0]}"

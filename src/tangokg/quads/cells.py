@@ -1,4 +1,4 @@
-"""The cells of a time column -> dates or plain numbers, whatever they are written as."""
+"""The cells of a time column -> dates or plain numbers, in any supported notation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Style:
 
 @dataclass(frozen=True, eq=False)
 class Parsed:
-    """What a reader made of the cells: values, those that are wrong and why, and how they were written."""
+    """The result of reading cells: values, a mask and reasons of wrong cells, and the notation."""
 
     value: NDArray[Any]
     wrong: Bools
@@ -50,7 +50,7 @@ class Parsed:
 
 
 def parse_cells(column: pa.ChunkedArray, role: str, style: Style) -> Parsed:
-    """Read the cells that are not empty, as the style says or by their own form."""
+    """Read the non-empty cells, as the style says or else by their form."""
     kind = column.type
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if style.date_format in UNIX:
@@ -72,7 +72,7 @@ def _filled(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def _from_unix(column: pa.ChunkedArray, role: str, name: str) -> Parsed:
-    """What the user says is Unix time."""
+    """Read numbers that the user declared as Unix time."""
     try:
         number = np.asarray(column.cast(pa.float64() if name == "unix" else pa.int64()).fill_null(0))
     except pa.ArrowInvalid as error:
@@ -107,39 +107,39 @@ def _from_dates(column: pa.ChunkedArray, role: str) -> Parsed:
 def _from_numbers(column: pa.ChunkedArray, role: str, style: Style) -> Parsed:
     valid = np.asarray(column.is_valid())
     try:
-        value, whole = _filled(column.cast(pa.int64())), valid
+        value, integral = _filled(column.cast(pa.int64())), valid
     except pa.ArrowInvalid:
         number = np.asarray(column.cast(pa.float64()).fill_null(0.0))
         with np.errstate(invalid="ignore"):
             fits = (number >= EARLIEST) & (number < LATEST)
-            whole = valid & (np.abs(number) < 2**63) & (number == np.trunc(number))
+            integral = valid & (np.abs(number) < 2**63) & (number == np.trunc(number))
         if style.unit != "step" and 2 * int((fits & valid).sum()) >= int(valid.sum()):
             seconds = unix_moments(np.where(fits, number, 0.0), 1)
             notes = ("the numbers are read as Unix seconds",)
             return Parsed(seconds, ~fits, lambda row: _expected(role, number[row], "Unix seconds"), True, None, notes)
-        value = np.where(whole, number, 0).astype(np.int64)
-        return _as_dates(value, whole, role, style, lambda row: number[row])
-    return _as_dates(value, whole, role, style, lambda row: value[row])
+        value = np.where(integral, number, 0).astype(np.int64)
+        return _as_dates(value, integral, role, style, lambda row: number[row])
+    return _as_dates(value, integral, role, style, lambda row: value[row])
 
 
 def _expected(role: str, value: Any, kind: str) -> str:
     return f"{role} {value} found; expected {kind}, as in the other rows."
 
 
-def _as_dates(value: NDArray[np.int64], whole: Bools, role: str, style: Style, cell: Callable[[int], Any]) -> Parsed:
-    """Whole numbers as the dates that they are, or as plain numbers."""
-    meant = style.years or style.unit == "year"
-    kind: Kind | None = None if style.unit == "step" else recognise(value[whole], meant)
+def _as_dates(value: NDArray[np.int64], integral: Bools, role: str, style: Style, cell: Callable[[int], Any]) -> Parsed:
+    """Read whole numbers as dates where they fit a date format, else as plain numbers."""
+    as_years = style.years or style.unit == "year"
+    kind: Kind | None = None if style.unit == "step" else recognise(value[integral], as_years)
     if kind is None:
         if style.unit not in (None, "step"):
             raise DataError(
-                f"the {role} column holds plain numbers, such as {cell(int(np.argmax(whole)))}, which a unit of "
+                f"the {role} column holds plain numbers, such as {cell(int(np.argmax(integral)))}, which a unit of "
                 f"{style.unit}s does not make dates. Leave the unit out to count in them as they are, write dates in "
                 f"the column, or say how they are written: --date-format unix, or a pattern such as '%Y%m%d'."
             )
         expected = "a whole number of at most 64 bits"
-        return Parsed(value, ~whole, lambda row: f"{role} {cell(row)} found; expected {expected}, as in other rows.")
-    wrong = ~(whole & kind.fits(value))
+        return Parsed(value, ~integral, lambda row: f"{role} {cell(row)} found; expected {expected}, as in other rows.")
+    wrong = ~(integral & kind.fits(value))
     moments = kind.read(np.where(wrong, value[~wrong][0], value))
     notes = (f"the numbers are read as {kind.name}; --unit step takes them as plain numbers",)
     return Parsed(moments, wrong, lambda row: _expected(role, cell(row), kind.name), kind.aware, kind.unit, notes)
@@ -196,10 +196,10 @@ def _of_distinct(
     """The moments of distinct texts in the order of the rows; those with an offset and those without do not mix."""
     aware = [moment.tzinfo is not None for moment in moments if moment]
     if len(set(aware)) > 1:
-        other = {kind: next(t for t, m in zip(texts, moments, strict=True) if m and (m.tzinfo is not None) is kind)
+        examples = {kind: next(t for t, m in zip(texts, moments, strict=True) if m and (m.tzinfo is not None) is kind)
                  for kind in (True, False)}  # fmt: skip
         raise DataError(
-            f"times with an offset ({other[True]!r}) and without one ({other[False]!r}) stand in one column; "
+            f"times with an offset ({examples[True]!r}) and without one ({examples[False]!r}) stand in one column; "
             f"expected all with, or all without, which are then those of --timezone."
         )
     plain = [_in_utc(moment) for moment in moments]
@@ -209,7 +209,7 @@ def _of_distinct(
 
 
 def _in_utc(moment: datetime | None) -> datetime | None:
-    """Without its zone; None where it leaves the years 1 to 9999 on the way."""
+    """The moment in UTC without its zone; None if it leaves the years 1 to 9999."""
     try:
         return moment.astimezone(UTC).replace(tzinfo=None) if moment and moment.tzinfo else moment
     except OverflowError:

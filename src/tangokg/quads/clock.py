@@ -1,4 +1,4 @@
-"""Steps and calendar: how the integer times of facts correspond to dates that people write."""
+"""Steps and calendar: converts between the integer times of facts and dates."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Clock:
             _ = self._start
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for TOML; what says nothing is left out."""
+        """Plain values for TOML, without defaults."""
         zone = None if self.timezone == "UTC" else self.timezone
         return {"unit": self.unit, "origin": self.origin, "step": self.step, "timezone": zone}
 
@@ -77,15 +77,15 @@ class Clock:
 
     @cached_property
     def _start(self) -> datetime:
-        """The origin, floored to the unit, as the clocks of the zone show it."""
+        """The origin, floored to the unit, in local time of the zone."""
         origin = as_datetime(self.origin or "", self.zone)
         if self.unit in MONTHS:
             length = MONTHS[self.unit]
             return datetime(origin.year, (origin.month - 1) // length * length + 1, 1)
         if self.unit in WHOLE_DAYS:
             return datetime.combine(origin.date(), time())
-        kept = {"second": 0, "minute": origin.second, "hour": origin.minute * 60 + origin.second}[self.unit]
-        return origin - timedelta(seconds=kept, microseconds=origin.microsecond)
+        surplus = {"second": 0, "minute": origin.second, "hour": origin.minute * 60 + origin.second}[self.unit]
+        return origin - timedelta(seconds=surplus, microseconds=origin.microsecond)
 
     @cached_property
     def _zero(self) -> datetime:
@@ -110,8 +110,8 @@ class Clock:
             )
         moment = as_datetime(value, self.zone)
         if self.unit in LENGTHS:
-            own = moment if self.unit in WHOLE_DAYS else instant(moment, self.zone)
-            return (own - self._zero) / LENGTHS[self.unit]
+            base = moment if self.unit in WHOLE_DAYS else instant(moment, self.zone)
+            return (base - self._zero) / LENGTHS[self.unit]
         months = 12 * (moment.year - self._start.year) + moment.month - self._start.month
         step = months // MONTHS[self.unit]
         begin = self._calendar(step)
@@ -133,13 +133,13 @@ class Clock:
 
     def format(self, t: float) -> str:
         """The date of ``t``: 2014-11-26, with a time of day where one is needed; 2014-Q4, 2014-11 or 2014."""
-        whole = float(t).is_integer()
+        is_whole = float(t).is_integer()
         if self.origin is None:
-            return str(int(t)) if whole else str(float(t))
+            return str(int(t)) if is_whole else str(float(t))
         moment = self._moment(float(t))
-        if whole and self.unit == "quarter":
+        if is_whole and self.unit == "quarter":
             return f"{moment.year:04}-Q{moment.month // 3 + 1}"
-        if whole and self.unit in MONTHS:
+        if is_whole and self.unit in MONTHS:
             return moment.isoformat()[: 7 if self.unit == "month" else 4]
         if self.unit not in WHOLE_DAYS:
             shown = moment if self.zone is UTC else moment.replace(tzinfo=UTC).astimezone(self.zone)
@@ -148,40 +148,40 @@ class Clock:
 
     def steps(self, moments: NDArray[np.datetime64]) -> NDArray[np.int64]:
         """Whole steps since the origin, rounded down, for an array of instants in UTC (``datetime64``)."""
-        own = self._own(moments)
+        local = self._in_unit_zone(moments)
         if self.unit in LENGTHS:
-            since = (own.astype("datetime64[us]") - np.datetime64(self._zero, "us")).astype(np.int64)
+            since = (local.astype("datetime64[us]") - np.datetime64(self._zero, "us")).astype(np.int64)
             return since // round(LENGTHS[self.unit] / timedelta(microseconds=1))
-        months = own.astype("datetime64[M]") - np.datetime64(self._start, "M")
+        months = local.astype("datetime64[M]") - np.datetime64(self._start, "M")
         return months.astype(np.int64) // MONTHS[self.unit]
 
     def exact(self, moments: NDArray[np.datetime64]) -> NDArray[np.float64]:
         """Steps since the origin with their fractions, for an array of instants in UTC."""
         t = self.steps(moments)
-        begin, own = self._edges(t), self._own(moments).astype("datetime64[us]")
-        if np.array_equal(begin, own):
+        begin, local = self._edges(t), self._in_unit_zone(moments).astype("datetime64[us]")
+        if np.array_equal(begin, local):
             return t.astype(np.float64)
-        share = (own - begin) / (self._edges(t + 1) - begin)
+        share = (local - begin) / (self._edges(t + 1) - begin)
         result: NDArray[np.float64] = np.minimum(t + share, np.nextafter(t + 1.0, t))
         return result
 
     def moments(self, t: NDArray[np.float64]) -> NDArray[np.datetime64]:
-        """The instants in UTC of ``t``, as ``datetime64[us]``: what :meth:`exact` undoes."""
+        """The instants in UTC of ``t``, as ``datetime64[us]``: the inverse of :meth:`exact`."""
         step = np.floor(t).astype(np.int64)
         begin = self._edges(step)
         length = (self._edges(step + 1) - begin).astype(np.int64)
         elapsed = (t - step) * length
         coarse = np.spacing(np.abs(t)) * length > FINE
         rounded = np.where(coarse, np.rint(elapsed / 1000) * 1000, np.rint(elapsed))
-        own: NDArray[np.datetime64] = begin + rounded.astype("timedelta64[us]")
-        return to_utc(own, self.zone) if self.unit in WHOLE_DAYS else own
+        local: NDArray[np.datetime64] = begin + rounded.astype("timedelta64[us]")
+        return to_utc(local, self.zone) if self.unit in WHOLE_DAYS else local
 
-    def _own(self, moments: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
-        """Instants as steps are counted: see ``_zero``."""
+    def _in_unit_zone(self, moments: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+        """Instants in the time scale of the unit: local time for whole days, else UTC; see ``_zero``."""
         return to_local(moments, self.zone) if self.unit in WHOLE_DAYS else moments
 
     def _edges(self, step: NDArray[np.int64]) -> NDArray[np.datetime64]:
-        """The first moment of each step, as steps are counted."""
+        """The first moment of each step, in the time scale of the unit."""
         edges: NDArray[np.datetime64]
         if self.unit in LENGTHS:
             edges = np.datetime64(self._zero, "us") + step * np.timedelta64(LENGTHS[self.unit], "us")
@@ -225,9 +225,9 @@ def _rounded(share: float, t: float, length: timedelta) -> timedelta:
 
 
 def as_datetime(value: str | date | datetime, zone: tzinfo = UTC) -> datetime:
-    """A moment as the clocks of ``zone`` show it, from a date, a datetime or text; a month or year is its first moment.
+    """A moment in local time of ``zone``, from a date, a datetime or text; a month or year means its first moment.
 
-    What has an offset is converted; what has none is taken to be of the zone.
+    A value with an offset is converted; a value without one is taken as local time of the zone.
     """
     try:
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Which column of a table is the subject, which the time: by name, or as the user says."""
+"""Finds the role of each table column (subject, time, ...), by heading or as the user says."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
 }
 YEARS = ("year", "start year", "end year")  # headings that say that numbers are years
 
-# Published tables with further columns that would fit: these are the ones that say what happened.
+# Published tables with more columns that would fit: these are the ones to use.
 RECOGNISED: dict[str, dict[str, str]] = {
     "ICEWS": {"subject": "source name", "relation": "event text", "object": "target name", "time": "event date"},
     "POLECAT": {"subject": "actor name", "relation": "event type", "object": "recipient name", "time": "event date"},
@@ -50,14 +50,14 @@ RECOGNISED: dict[str, dict[str, str]] = {
 
 
 def find_columns(
-    columns: Sequence[str], given: Mapping[str, str] | None, place: str, relation: str | None = None
+    columns: Sequence[str], explicit: Mapping[str, str] | None, place: str, relation: str | None = None
 ) -> dict[str, str]:
     """Role -> column name: ``subject, relation, object`` and either ``time`` or ``start, end``.
 
-    Where ``relation`` names the relation of all rows, no column is needed for it.
+    If ``relation`` names the relation of all rows, it needs no column.
     """
-    chosen = dict(given or {})
-    _check_given(columns, chosen, tuple(ROLES), place)
+    chosen = dict(explicit or {})
+    _check_explicit(columns, chosen, tuple(ROLES), place)
     if relation is not None and "relation" in chosen:
         raise DataError(f"{place}: give one relation for all rows (--relation) or a column for it, not both.")
     timed = {"time", "start", "end"} & set(chosen)
@@ -83,11 +83,11 @@ def format_of(columns: Sequence[str]) -> dict[str, str]:
 
 
 def find_some_columns(
-    columns: Sequence[str], given: Mapping[str, str] | None, roles: Sequence[str], place: str
+    columns: Sequence[str], explicit: Mapping[str, str] | None, roles: Sequence[str], place: str
 ) -> dict[str, str]:
-    """Those of ``roles`` that have a column -> its name, found as in :func:`find_columns`; one name at least."""
-    chosen = dict(given or {})
-    _check_given(columns, chosen, roles, place)
+    """Role -> column name for those of ``roles`` with a column, found as in :func:`find_columns`; at least one name."""
+    chosen = dict(explicit or {})
+    _check_explicit(columns, chosen, roles, place)
     for role in roles:
         if role not in chosen and _fitting(role, columns, chosen):
             chosen[role] = _only(role, columns, chosen, place)
@@ -99,12 +99,12 @@ def find_some_columns(
     return chosen
 
 
-def _check_given(columns: Sequence[str], given: Mapping[str, str], roles: Sequence[str], place: str) -> None:
-    """Check that column names are distinct and that the given ones exist."""
+def _check_explicit(columns: Sequence[str], explicit: Mapping[str, str], roles: Sequence[str], place: str) -> None:
+    """Check that column names are distinct and that the explicit ones exist."""
     for name, count in Counter(columns).items():
         if count > 1:
             raise DataError(f"{place}: {count} columns are called {name[:40]!r}: each column needs a name of its own.")
-    for role, name in given.items():
+    for role, name in explicit.items():
         if role not in roles:
             raise UnknownName("column role", str(role), roles, hint=f"The roles are {', '.join(roles)}.")
         if name not in columns:
@@ -135,7 +135,7 @@ def fold(name: str) -> str:
 
 
 def _fitting(role: str, columns: Sequence[str], chosen: Mapping[str, str]) -> list[str]:
-    """The columns still free whose name is one of the role's; the role's own name wins."""
+    """The unused columns whose name fits the role; an exact match wins."""
     free = {name: fold(name) for name in columns if name not in chosen.values()}
     exact, usual, further = (
         [name for name, plain in free.items() if plain in headings]

@@ -1,4 +1,4 @@
-"""What is in a data set, in numbers and in words."""
+"""Summaries of a data set, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tangokg.showing import counted
 
 
 def inspect(dataset: Dataset) -> dict[str, Any]:
-    """Counts for people and programs: facts as read and distinct, times, ids used, and what training never saw."""
-    seen = dataset.train.named
+    """Counts of a data set: facts as read and distinct, times, ids in use, and what training never saw."""
+    named = dataset.train.named
     everything = dataset.facts.named
-    parts = {part: _inspect_part(getattr(dataset, part), *seen) for part in PARTS}
+    parts = {part: _inspect_part(getattr(dataset, part), *named) for part in PARTS}
     return {
         "name": dataset.name,
         "unit": dataset.clock.unit,
         "timezone": None if dataset.clock.origin is None else dataset.clock.timezone,
         "entities": dataset.vocab.num_entities,
         "entities_used": int(everything[0].sum()),
-        "entities_in_train": int(seen[0].sum()),
+        "entities_in_train": int(named[0].sum()),
         "relations": dataset.vocab.num_relations,
         "relations_used": int(everything[1].sum()),
-        "relations_in_train": int(seen[1].sum()),
+        "relations_in_train": int(named[1].sum()),
         "timestamps": len(np.unique(dataset.facts.t)),
         "parts": parts,
         "facts_by_relation": _by_relation(dataset),
@@ -49,24 +49,24 @@ def facts_over_time(dataset: Dataset, most: int = 60) -> list[float]:
 
 
 def summarise(dataset: Dataset) -> list[str]:
-    """What is in a data set in a few lines, with what reading found and decided."""
-    found = inspect(dataset)
-    facts = sum(part["facts"] for part in found["parts"].values())
+    """Summarise a data set in a few lines, with the notes of reading."""
+    summary = inspect(dataset)
+    facts = sum(part["facts"] for part in summary["parts"].values())
     first = (
-        f"{dataset.name}: {counted(facts, 'fact')}, {counted(found['entities'], 'entity', 'entities')}, "
-        f"{counted(found['relations'], 'relation')}, {counted(found['timestamps'], 'time')}, "
-        f"counted in {describe_unit(found)}"
+        f"{dataset.name}: {counted(facts, 'fact')}, {counted(summary['entities'], 'entity', 'entities')}, "
+        f"{counted(summary['relations'], 'relation')}, {counted(summary['timestamps'], 'time')}, "
+        f"counted in {describe_unit(summary)}"
     )
-    parts = [f"  {name:5}  {_describe_part(part)}" for name, part in found["parts"].items()]
-    notes = list(found["notes"])
+    parts = [f"  {name:5}  {_describe_part(part)}" for name, part in summary["parts"].items()]
+    notes = list(summary["notes"])
     if not len(dataset.valid):
         notes.append("without a validation part the weights of the last epoch are kept")
     return [first, *parts, *(f"  note: {note}" for note in notes)]
 
 
-def describe_unit(found: dict[str, Any]) -> str:
+def describe_unit(summary: dict[str, Any]) -> str:
     """``days (UTC)``: the unit of time of an inspected set, and the zone of dates."""
-    return f"{found['unit']}s" + (f" ({found['timezone']})" if found["timezone"] else "")
+    return f"{summary['unit']}s" + (f" ({summary['timezone']})" if summary["timezone"] else "")
 
 
 def _describe_part(part: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""How two data sets differ, in words."""
+"""Describes how two data sets differ."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from tangokg.quads.values import Dataset, Quadruples
 FEW = 3  # names that are listed
 
 
-def what_differs(there: Dataset, here: Dataset) -> str:
+def what_differs(stored: Dataset, current: Dataset) -> str:
     """``train: 80 facts to 2024-03-01 there, 90 to 2024-03-09 here``; the first things that differ."""
-    return "; ".join(_differences(there, here)) or "the order of names or facts"
+    return "; ".join(_differences(stored, current)) or "the order of names or facts"
 
 
-def _differences(there: Dataset, here: Dataset) -> Iterator[str]:
-    if there.clock != here.clock:
-        yield f"times are counted in {_clock(there)} there, in {_clock(here)} here"
-    names = (("entities", there.vocab.entities, here.vocab.entities),)
-    for kind, old, new in (*names, ("relations", there.vocab.relations, here.vocab.relations)):
+def _differences(stored: Dataset, current: Dataset) -> Iterator[str]:
+    if stored.clock != current.clock:
+        yield f"times are counted in {_clock(stored)} there, in {_clock(current)} here"
+    names = (("entities", stored.vocab.entities, current.vocab.entities),)
+    for kind, old, new in (*names, ("relations", stored.vocab.relations, current.vocab.relations)):
         for only, place in ((set(old) - set(new), "there"), (set(new) - set(old), "here")):
             if only:
                 listed = ", ".join(map(repr, sorted(only)[:FEW])) + (" and others" if len(only) > FEW else "")
                 yield f"{len(only):,} {kind} only {place} ({listed})"
-    for name in dict.fromkeys([*there.parts, *here.parts]):
-        old_part, new_part = there.parts.get(name), here.parts.get(name)
+    for name in dict.fromkeys([*stored.parts, *current.parts]):
+        old_part, new_part = stored.parts.get(name), current.parts.get(name)
         old_text, new_text = _part(old_part), _part(new_part)
         if old_text != new_text:
             yield f"{name}: {old_text} there, {new_text} here"
@@ -47,12 +47,12 @@ def _part(facts: Quadruples | None) -> str:
     return f"{len(facts):,} facts, {first} to {last}"
 
 
-def _changed(there: Quadruples, here: Quadruples) -> int:
-    """How many facts of one are not in the other, by name."""
+def _changed(stored: Quadruples, current: Quadruples) -> int:
+    """How many facts of ``current`` are not in ``stored``, compared by name."""
 
     def named(facts: Quadruples) -> set[tuple[str, str, str, int]]:
         entities, relations = facts.vocab.entities, facts.vocab.relations
         columns = (facts.s.tolist(), facts.r.tolist(), facts.o.tolist(), facts.t.tolist())
         return {(entities[s], relations[r], entities[o], t) for s, r, o, t in zip(*columns, strict=True)}
 
-    return len(named(here) - named(there))
+    return len(named(current) - named(stored))

@@ -1,4 +1,4 @@
-"""Fetch a known data set from where it is published."""
+"""Download a known data set from its publisher."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _fetch(name: str, file: KnownFile, url: str, path: Path, progress: Progress)
 
 
 def _read(read: Callable[[int], bytes], url: str) -> bytes:
-    """One chunk; what goes wrong here is the connection, not the disk."""
+    """Read one chunk; any failure here is one of the connection, not of the disk."""
     try:
         return read(CHUNK)
     except (OSError, HTTPException) as error:

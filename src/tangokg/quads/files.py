@@ -47,11 +47,11 @@ class Source:
     stream: Stream | None = None  # the rows, where they have not been read yet: the table has the headings alone
 
     def read(self, columns: Collection[str]) -> Source:
-        """With all rows; of a stream only these columns are kept."""
+        """The source with all rows read; a stream keeps only these columns."""
         return self if self.stream is None else replace(self, table=self.stream.collect(columns), stream=None)
 
     def close(self) -> None:
-        """Give back the connection of rows that are not read after all."""
+        """Close the connection if the rows will not be read."""
         if self.stream is not None:
             self.stream.end.close()
 
@@ -68,7 +68,7 @@ class Source:
         return f"{self.place}:{_line_of(self.text, self.delimiter, row + int(self.header), width)}"
 
     def keep(self, good: Bools) -> Source:
-        """Only the rows in ``good``, which still know where they stood."""
+        """Only the rows in ``good``, with their original positions."""
         kept = np.flatnonzero(good)
         return replace(
             self, table=self.table.filter(pa.array(good)), rows=kept if self.rows is None else self.rows[kept]
@@ -111,7 +111,7 @@ def find_file(folder: Path, name: str) -> Path | None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A whole file, unpacked where it is gzip."""
+    """The content of a file, unpacked if it is gzip."""
     try:
         data = path.read_bytes()
         return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
@@ -127,9 +127,9 @@ def decode_text(data: bytes, name: str) -> str:
     """UTF-8 text, with or without a byte order mark."""
     if not data.strip(b"\xef\xbb\xbf \t\r\n"):
         raise DataError(f"{name}: the file is empty; expected lines of UTF-8 text.")
-    for magic, what in KNOWN_FORMATS.items():
+    for magic, kind in KNOWN_FORMATS.items():
         if data.startswith(magic):
-            raise DataError(f"{name}: this is {what}, not a table. Export it as CSV or Parquet.")
+            raise DataError(f"{name}: this is {kind}, not a table. Export it as CSV or Parquet.")
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
         raise DataError(f"{name}:{line}: a NUL byte found; expected UTF-8 text. Is it a binary file, or UTF-16?")
@@ -181,7 +181,7 @@ def _open_csv(data: bytes, text: str, name: str, named: Collection[str]) -> Sour
 
 
 def _without_blanks(rows: pa.Table) -> pa.Table:
-    """Without the rows whose cells are all empty, which spreadsheets leave at the end."""
+    """The table without empty rows, which spreadsheets leave at the end."""
     blank = np.full(len(rows), rows.num_columns > 1)
     for column in rows.columns:
         if not blank.any():
@@ -209,7 +209,7 @@ def _parse_csv(data: bytes, delimiter: str, width: int, skip: bool = False) -> p
 
 
 def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """``(line, cells)`` of each record that is not blank, as far as the file can be followed."""
+    """``(line, cells)`` of each non-blank record, up to the first parse error."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     end = 0
     try:
@@ -232,7 +232,7 @@ def _line_of(text: str, delimiter: str, row: int, width: int | None) -> int:
 
 
 def _ragged(text: str, delimiter: str, name: str) -> Iterator[str]:
-    """What is wrong with each row that is longer or shorter than the first line."""
+    """Reports of the rows that are longer or shorter than the first line."""
     records = _records(text, delimiter)
     _, header = next(records, (1, []))
     for line, cells in records:

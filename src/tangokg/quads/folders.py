@@ -55,7 +55,7 @@ def read_folder(
     entities = _read_names(folder, "entity", stat[0], max(highest_s, highest_o))
     relations = _read_names(folder, "relation", stat[1], highest_r)
     vocab = Vocabulary(entities, relations)
-    *parts, before, after = (_facts(*found, vocab, clock) for found in zip(names, columns, lines, strict=True))
+    *parts, before, after = (_facts(*loaded, vocab, clock) for loaded in zip(names, columns, lines, strict=True))
     (train, valid, test), moved = _settle(parts, overlap)
     missing = tuple(f"there is no {part} part" for part in PARTS if find_file(folder, f"{part}.txt") is None)
     name, files = name or folder.resolve().name, file_sums(folder)
@@ -64,7 +64,7 @@ def read_folder(
 
 
 def _read_clock(folder: Path) -> Clock:
-    """What ``clock.toml`` says (unit, origin, step), where there is one; plain steps else."""
+    """The clock of ``clock.toml`` (unit, origin, step); without the file, plain steps."""
     path = folder / "clock.toml"
     if not path.is_file():
         return Clock("step")
@@ -83,7 +83,7 @@ def _read_part(folder: Path, part: str) -> tuple[Columns, Lines]:
 
 
 def _read_regular(data: bytes) -> tuple[Columns, Lines] | None:
-    """The fast way, by several threads: every line has as many cells, between single tabs or blanks; None else."""
+    """The fast way, in several threads, for lines of equal width with single tabs or blanks; else None."""
     roles = [f"f{i}" for i in range(4)]
     try:
         table = pa.csv.read_csv(
@@ -105,7 +105,7 @@ def _read_regular(data: bytes) -> tuple[Columns, Lines] | None:
 
 
 def _read_padded(data: bytes) -> tuple[Columns, Lines] | None:
-    """The numbers of lines with blanks around them at will; None where a line or a number has not the right length."""
+    """The numbers of lines with any amount of blanks; None if a line or a number has the wrong length."""
     byte = np.frombuffer(data, np.uint8)
     blank = byte <= ord(" ")
     first = np.flatnonzero(~blank & np.concatenate([[True], blank[:-1]])[: len(byte)])  # of each number
@@ -122,7 +122,7 @@ def _read_padded(data: bytes) -> tuple[Columns, Lines] | None:
 
 
 def _read_lines(data: bytes, name: str) -> tuple[Columns, Lines]:
-    """The slow way, line by line: it allows anything after the fourth column, and names the line that is wrong."""
+    """The slow way, line by line: it ignores anything after the fourth column, and reports the wrong line."""
     rows, lines = [], []
     for number, line in enumerate(data.split(b"\n"), start=1):
         cells = line.split()
@@ -211,7 +211,7 @@ def _facts(part: str, columns: Columns, lines: Lines, vocab: Vocabulary, clock: 
 
 
 def _settle(parts: list[Quadruples], overlap: str | None) -> tuple[list[Quadruples], tuple[str, ...]]:
-    """Parts that share no step, and what was moved to make them so."""
+    """Parts that share no step, and notes on the facts moved for that."""
     parts = list(parts)
     notes = []
     filled = [i for i, part in enumerate(parts) if len(part)]
@@ -236,8 +236,8 @@ def _settle(parts: list[Quadruples], overlap: str | None) -> tuple[list[Quadrupl
 
 
 def _out_of_order(part: Quadruples, later: Quadruples, name: str, later_name: str) -> str:
-    one = part.t[-1] == later.t[0]
-    remedy = "--overlap earlier|later gives this step whole to one of them" if one else "cut the facts anew by date"
+    shared = part.t[-1] == later.t[0]
+    remedy = "--overlap earlier|later gives this step whole to one of them" if shared else "cut the facts anew by date"
     return (
         f"{later_name}.txt: its first time, {later.t[0]}, is not after the last one of {name}.txt, {part.t[-1]}: "
         f"a time may stand in one part only, in the order train, valid, test; {remedy}."

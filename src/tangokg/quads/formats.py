@@ -1,4 +1,4 @@
-"""Dates in other forms than ISO: read by a pattern that is given, or guessed to be offered."""
+"""Dates in other forms than ISO: read by an explicit pattern, or guessed for a suggestion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOK = 200  # distinct texts by which a pattern is guessed
 
 
 def parse_format(text: str, pattern: str) -> datetime | None:
-    """The moment that ``text`` is by a pattern of ``strptime``; None where it does not fit."""
+    """The moment of ``text`` by a pattern of ``strptime``; None if it does not fit."""
     try:
         return datetime.strptime(text.strip(), pattern)
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Tables without a header line: detected by their first cells, their columns guessed from what they hold."""
+"""Tables without a header line: detects them by the first cells, and guesses the columns by content."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def has_header(cells: Sequence[str]) -> bool:
 
 
 def guess_roles(cells: Sequence[str], names: Sequence[str], relation: str | None) -> dict[str, str]:
-    """Role -> column name by order and content: who, what, to whom, and when; empty where they do not fit."""
+    """Role -> column name, guessed by order and content; empty if the cells do not fit."""
     if len(cells) in GDELT_WIDTHS and _is_date(cells[GDELT["time"]]):
         return {role: names[i] for role, i in GDELT.items() if role != "relation" or relation is None}
-    wanted = ["subject", "object"] if relation is not None else ["subject", "relation", "object"]
+    roles = ["subject", "object"] if relation is not None else ["subject", "relation", "object"]
     times = [i for i, cell in enumerate(cells) if _is_date(cell)]
     if not times:
-        times = [len(wanted)] if len(cells) > len(wanted) and _is_time(cells[len(wanted)]) else []
-    others = [i for i in range(len(cells)) if i not in times]
-    if len(others) < len(wanted) or len(times) not in (1, 2):
+        times = [len(roles)] if len(cells) > len(roles) and _is_time(cells[len(roles)]) else []
+    rest = [i for i in range(len(cells)) if i not in times]
+    if len(rest) < len(roles) or len(times) not in (1, 2):
         return {}
-    exact = len(others) == len(wanted) or all(_is_time(cell) for cell in cells)  # numbers may follow, as in benchmarks
+    exact = len(rest) == len(roles) or all(_is_time(cell) for cell in cells)  # numbers may follow, as in benchmarks
     when = ["time"] if len(times) == 1 else ["start", "end"]
-    places = [*zip(wanted, others, strict=False), *zip(when, times, strict=True)] if exact else []
+    places = [*zip(roles, rest, strict=False), *zip(when, times, strict=True)] if exact else []
     return {role: names[i] for role, i in places}
 
 

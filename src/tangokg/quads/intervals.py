@@ -15,7 +15,7 @@ MOST_FACTS = 50_000_000  # an expansion beyond this is taken for a mistake
 
 
 def whole_steps(moments: Moments, clock: Clock) -> NDArray[np.int64]:
-    """Steps of ``clock``, a moment inside a step counting to it."""
+    """Steps of ``clock``; a moment inside a step belongs to that step."""
     return clock.steps(moments.value) if moments.dated else moments.value.astype(np.int64, copy=False)
 
 
@@ -33,12 +33,12 @@ def check_kinds(start: Moments, end: Moments) -> None:
 
 def backwards(start: Moments, end: Moments, clock: Clock) -> list[Problem]:
     """The rows whose end lies before their start."""
-    given = ~end.missing & ~start.missing
-    if not given.any():
+    present = ~end.missing & ~start.missing
+    if not present.any():
         return []
     first, last = whole_steps(start, clock), whole_steps(end, clock)
     return Problem.where(
-        given & (last < first),
+        present & (last < first),
         lambda row: (
             f"the end {clock.format(float(last[row]))} lies before the start {clock.format(float(first[row]))}; "
             f"expected the same or a later time."
@@ -47,7 +47,7 @@ def backwards(start: Moments, end: Moments, clock: Clock) -> list[Problem]:
 
 
 def far_ends(start: Moments, end: Moments, clock: Clock) -> Bools:
-    """Ends that lie decades after the last start and all other ends: too far ahead to be known."""
+    """A mask of ends decades after the last start and all other ends: too far ahead to be known."""
     far = np.zeros(len(end.value), bool)
     if clock.origin is None or end.missing.all():
         return far
@@ -64,9 +64,9 @@ def expand_intervals(
     """``(row, t)``: each row once for every step from its start to its end, which if open is ``final``."""
     first = whole_steps(start, clock)
     last = np.maximum(first, final)
-    given = ~end.missing
-    if given.any():
-        last[given] = whole_steps(end, clock)[given]
+    present = ~end.missing
+    if present.any():
+        last[present] = whole_steps(end, clock)[present]
     length = last - first + 1
     if length.sum(dtype=np.float64) > MOST_FACTS:
         raise DataError(

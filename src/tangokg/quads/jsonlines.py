@@ -11,7 +11,7 @@ from tangokg.errors import DataError
 
 
 def read_json_lines(text: str, place: str) -> tuple[pa.Table, list[int], list[str]]:
-    """The table, the line of each row, and what is wrong with the lines that are no objects."""
+    """The table, the line of each row, and reports of the lines that are not objects."""
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     bad: list[str] = []
@@ -37,7 +37,7 @@ def is_json_lines(text: str, place: str) -> bool:
 
 
 def _object(line: str) -> dict[str, Any] | str:
-    """The object of a line, or what is wrong with it."""
+    """The object of a line, or a report of the fault."""
     try:
         value = json.loads(line)
         line.encode()
@@ -49,10 +49,10 @@ def _object(line: str) -> dict[str, Any] | str:
 
 def _column(cells: list[Any]) -> pa.Array:
     """Whole numbers as such, everything else as text; null is an empty cell."""
-    given = [cell for cell in cells if cell is not None]
-    if given and all(type(cell) is int and abs(cell) < 2**63 for cell in given):
+    values = [cell for cell in cells if cell is not None]
+    if values and all(type(cell) is int and abs(cell) < 2**63 for cell in values):
         return pa.array(cells, pa.int64())
-    if given and all(type(cell) in (int, float) for cell in given):
+    if values and all(type(cell) in (int, float) for cell in values):
         return pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
     return pa.array(
         [cell if cell is None or isinstance(cell, str) else json.dumps(cell) for cell in cells], pa.large_string()

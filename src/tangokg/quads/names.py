@@ -15,14 +15,14 @@ from tangokg.quads.values import Ids
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """A column by the positions of its cells in a list of distinct ones; -1: the cell is empty."""
+    """A column encoded as positions in a list of distinct cells; -1 marks an empty cell."""
 
     code: Ids
     names: tuple[str, ...]
 
 
 def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column with text of whatever Arrow type as ``large_string``; any other as it is."""
+    """A text column of any Arrow type as ``large_string``; other columns unchanged."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     return values.cast(kind).cast(pa.large_string()) if _is_text(kind) else values
 

@@ -66,7 +66,7 @@ def _is_date(value: Numbers) -> Bools:
 
 
 def _stamp(clock: int) -> Kind:
-    """YYYYMMDDHHMM or YYYYMMDDHHMMSS, by the number that a day is multiplied with."""
+    """YYYYMMDDHHMM or YYYYMMDDHHMMSS; ``clock`` is the factor of the day."""
 
     def hms(value: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         rest = value % clock
@@ -109,7 +109,7 @@ YEARS = Kind("years", _is_year, lambda value: _dates(value * 10_000 + 101), unit
 
 
 def recognise(value: Numbers, years: bool = False) -> Kind | None:
-    """The kind of dates that at least half of the numbers are; None: plain numbers. Years only where they are meant."""
+    """The date format of at least half of the numbers, or None for plain numbers; years only if they are expected."""
     for kind in (*KINDS, *([YEARS] if years else [])):
         if len(value) and 2 * int(kind.fits(value).sum()) >= len(value):
             return kind

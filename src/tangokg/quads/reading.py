@@ -1,4 +1,4 @@
-"""How a table is to be read: the options that every reader of tables takes."""
+"""The options that every reader of tables takes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TableKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the user says about a table, where its content does not."""
+    """Options of the user that the content of a table does not state."""
 
     columns: Mapping[str, str] | None = field(default=None)  # role -> column name
     unit: str | None = None  # one step of time; None: by the spacing of the dates
@@ -50,5 +50,5 @@ class TableOptions:
         return self.timezone or "UTC"
 
     def given(self) -> list[str]:
-        """The names of the options that were given."""
+        """The names of the options that are set."""
         return [name for name in self.__dataclass_fields__ if getattr(self, name)]

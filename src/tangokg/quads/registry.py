@@ -1,4 +1,4 @@
-"""The known data sets, where data are looked for, and how a folder of a set is read."""
+"""The known data sets, the folders to search for data, and the reader of their folders."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def sums_of(data: bytes) -> set[str]:
 
 @dataclass(frozen=True)
 class KnownSet:
-    """What a set must hold: facts as in its files, repeats included, ids as in ``stat.txt``, distinct times."""
+    """The expected content of a set: facts as in its files with repeats, ids as in ``stat.txt``, distinct times."""
 
     name: str
     about: str
@@ -72,17 +72,17 @@ class KnownSet:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The files without which it is not whole."""
+        """The files that a complete set needs."""
         parts = (f"{part}.txt" for part, rows in self.rows.items() if rows)
         return tuple(self.files) if self.cuts else tuple(name for name in parts if name in self.files)
 
     @property
     def published(self) -> bool:
-        """Whether it can be downloaded."""
+        """Whether the set can be downloaded."""
         return all(self.files[name].url for name in self.needed)
 
     def is_in(self, folder: Path) -> bool:
-        """Whether its first file is there."""
+        """Whether the folder has the first file of the set."""
         return find_file(folder, self.needed[0]) is not None
 
 
@@ -147,9 +147,9 @@ def cache_folder() -> Path:
 
 
 def data_folders() -> list[Path]:
-    """Where sets are looked for by name: the folders of ``$TANGOKG_DATA``, then the cache."""
-    given = os.environ.get("TANGOKG_DATA", "").split(os.pathsep)
-    return [*(Path(folder) for folder in given if folder), cache_folder()]
+    """The folders to search for sets by name: those of ``$TANGOKG_DATA``, then the cache."""
+    folders = os.environ.get("TANGOKG_DATA", "").split(os.pathsep)
+    return [*(Path(folder) for folder in folders if folder), cache_folder()]
 
 
 def is_set(folder: Path) -> bool:
@@ -175,9 +175,9 @@ def read_known(known: KnownSet, folder: Path) -> Dataset:
         "relations": (dataset.vocab.num_relations, known.relations),
         "timestamps": (len(np.unique(dataset.facts.t)), known.timestamps),
     }
-    for what, (count, expected) in counts.items():
+    for subject, (count, expected) in counts.items():
         if count != expected:
-            raise DataError(f"{folder}: {count:,} {what} found; {known.name} has {expected:,}.")
+            raise DataError(f"{folder}: {count:,} {subject} found; {known.name} has {expected:,}.")
     return dataset
 
 
@@ -189,12 +189,12 @@ def _read_whole(known: KnownSet, folder: Path) -> Dataset:
 
 
 def read_any_folder(folder: Path, overlap: str | None) -> Dataset:
-    """A folder given by path: a known set where it is whole, else what is there."""
-    alike = [known for known in KNOWN.values() if _accepted(known, known.needed[0], folder)]
-    whole = next((known for known in alike if not _differences(known, folder)), None)
-    if whole and overlap is None:
-        return read_known(whole, folder)
-    return _read_alike(alike[0], folder, overlap) if alike else read_folder(folder, overlap=overlap)
+    """Read a folder given by path: as a known set if it is complete, else as it is."""
+    candidates = [known for known in KNOWN.values() if _accepted(known, known.needed[0], folder)]
+    complete = next((known for known in candidates if not _differences(known, folder)), None)
+    if complete and overlap is None:
+        return read_known(complete, folder)
+    return _read_alike(candidates[0], folder, overlap) if candidates else read_folder(folder, overlap=overlap)
 
 
 def _accepted(known: KnownSet, name: str, folder: Path) -> bool:
@@ -203,7 +203,7 @@ def _accepted(known: KnownSet, name: str, folder: Path) -> bool:
 
 
 def _differences(known: KnownSet, folder: Path) -> list[str]:
-    """What a folder has other than a known set: ``test.txt differs``."""
+    """The differences of a folder from a known set: ``test.txt differs``."""
     differences = []
     for name in dict.fromkeys([*known.files, *(f"{part}.txt" for part in PARTS)]):
         path = find_file(folder, name)
@@ -217,7 +217,7 @@ def _differences(known: KnownSet, folder: Path) -> list[str]:
 
 
 def _read_alike(known: KnownSet, folder: Path, overlap: str | None) -> Dataset:
-    """A folder with the training part of a known set and other files, taken as it is, with the dates of the set."""
+    """Read a folder with the training part of a known set but other files, with the dates of the set."""
     clock = None if (folder / "clock.toml").is_file() else known.clock
     try:
         dataset = read_folder(folder, clock=clock, overlap=overlap)

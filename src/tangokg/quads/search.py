@@ -1,4 +1,4 @@
-"""Names of a data set that contain a text, and those that are worth asking about."""
+"""Search for names in a data set, and suggest a question."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def find_names(facts: Quadruples, text: str | None = None, most: int = 20) -> li
 
     Each has its ``name``, its ``kind``, its number of ``facts``, and the time of the ``last`` of them.
     """
-    wanted = (text or "").replace("_", " ").casefold()
-    found = []
+    pattern = (text or "").replace("_", " ").casefold()
+    matches = []
     columns = {"entity": (facts.vocab.entities, (facts.s, facts.o)), "relation": (facts.vocab.relations, (facts.r,))}
     for kind, (known, ids) in columns.items():
         count, last = np.zeros(len(known), np.int64), np.full(len(known), -np.inf)
         for column in ids:
             np.add.at(count, column, 1)
             np.maximum.at(last, column, facts.moments)
-        inside = [i for i, name in enumerate(known) if wanted in name.replace("_", " ").casefold()]
+        inside = [i for i, name in enumerate(known) if pattern in name.replace("_", " ").casefold()]
         for i in sorted(inside, key=lambda i: (-count[i], known[i]))[:most]:
             when = facts.clock.format(float(last[i])) if count[i] else None
-            found.append({"name": known[i], "kind": kind, "facts": int(count[i]), "last": when})
-    return found
+            matches.append({"name": known[i], "kind": kind, "facts": int(count[i]), "last": when})
+    return matches
 
 
 def worth_asking(facts: Quadruples) -> tuple[str, str]:

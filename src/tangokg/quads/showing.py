@@ -28,7 +28,7 @@ def fact_columns(facts: Quadruples) -> dict[str, Any]:
 
 
 def facts_html(facts: Quadruples) -> str:
-    """The first facts."""
+    """A table of the first facts."""
     columns = fact_columns(facts.select(slice(ROWS)))
     more = f", the first {ROWS}" if len(facts) > ROWS else ""
     return html_table(f"{facts!r}{more}", list(columns), zip(*columns.values(), strict=True), left=4)
@@ -37,9 +37,12 @@ def facts_html(facts: Quadruples) -> str:
 def dataset_columns(dataset: Dataset) -> dict[str, Any]:
     """All facts, with the part of each."""
     parts = {name: fact_columns(part) for name, part in dataset.parts.items()}
-    whole = {column: np.concatenate([own[column] for own in parts.values()]) for column in next(iter(parts.values()))}
-    whole["part"] = np.concatenate([np.full(len(dataset.parts[name]), name, object) for name in parts])
-    return whole
+    columns = {
+        column: np.concatenate([part_columns[column] for part_columns in parts.values()])
+        for column in next(iter(parts.values()))
+    }
+    columns["part"] = np.concatenate([np.full(len(dataset.parts[name]), name, object) for name in parts])
+    return columns
 
 
 def dataset_html(dataset: Dataset) -> str:

@@ -1,4 +1,4 @@
-"""How a source of facts is opened: a table, a benchmark folder, a known set, or the built-in world."""
+"""Opens a source of facts: a table, a benchmark folder, a known set, or the built-in world."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def find(
     if valid_from is not None and by_share:
         raise DataError("parts are cut by shares or by dates: give --train-share or --valid-from, not both.")
     source = as_database(source)
-    whole = _read(source, format, language, overlap, keywords)
-    facts = whole if isinstance(whole, Quadruples) else whole.facts
-    name = _name(source, format) if isinstance(whole, Quadruples) else whole.name
+    data = _read(source, format, language, overlap, keywords)
+    facts = data if isinstance(data, Quadruples) else data.facts
+    name = _name(source, format) if isinstance(data, Quadruples) else data.name
     if valid_from is not None and test_from is not None:
         parts = split_at(facts, valid_from, test_from, name=name)
-    elif format is not None and (own := FORMATS[format].split) is not None and not by_share:
-        return own(facts, name)
-    elif by_share or isinstance(whole, Quadruples):
+    elif format is not None and (split_format := FORMATS[format].split) is not None and not by_share:
+        return split_format(facts, name)
+    elif by_share or isinstance(data, Quadruples):
         shares = 0.8 if train_share is None else train_share, 0.1 if valid_share is None else valid_share
         parts = split(facts, *shares, name=name)
     else:
-        return whole
-    return replace(parts, notes=whole.notes, files=whole.files)
+        return data
+    return replace(parts, notes=data.notes, files=data.files)
 
 
 @checked
@@ -93,8 +93,8 @@ def read_events(
     keywords = TableKeywords(
         columns=columns, unit=unit, timezone=timezone, date_format=date_format, skip_bad=skip_bad, relation=relation
     )
-    whole = _read(source, format, language, overlap, keywords)
-    return whole if isinstance(whole, Quadruples) else replace(whole.facts, notes=whole.notes)
+    data = _read(source, format, language, overlap, keywords)
+    return data if isinstance(data, Quadruples) else replace(data.facts, notes=data.notes)
 
 
 def _read(
@@ -117,7 +117,7 @@ def _read(
 
 
 def _name(source: str | Path | Sequence[str | Path] | Address, format: str | None) -> str:
-    """Of a set of files: that of the file where it is one; of a database that of the table."""
+    """The name of a set: of its file if it is one file, of the table for a database."""
     if isinstance(source, Address):
         return source.name
     if isinstance(source, str | Path) and format is not None and (name := FORMATS[format].name) is not None:
@@ -127,8 +127,8 @@ def _name(source: str | Path | Sequence[str | Path] | Address, format: str | Non
 
 def _read_file(source: Any, overlap: str | None, keywords: TableKeywords) -> Quadruples:
     if overlap is not None:
-        where = f"{source}: " if isinstance(source, str | Path) else ""
-        raise DataError(f"{where}--overlap is for the parts of a benchmark folder, and this is a table.")
+        prefix = f"{source}: " if isinstance(source, str | Path) else ""
+        raise DataError(f"{prefix}--overlap is for the parts of a benchmark folder, and this is a table.")
     return read_table(source, **keywords)
 
 
@@ -139,8 +139,8 @@ def _find_set(source: str | Path, overlap: str | None, keywords: TableKeywords) 
     folders = [place / source for place in data_folders()]
     if _is_written_as_path(source) and not any(os.path.exists(place) for place in (source, *folders)):
         raise _no_such_path(Path(source))
-    if given := TableOptions(**keywords).given():
-        raise DataError(f"{source}: options for a table ({', '.join(given)}) were given, but this is not a file.")
+    if options := TableOptions(**keywords).given():
+        raise DataError(f"{source}: options for a table ({', '.join(options)}) were given, but this is not a file.")
     if is_set(Path(source)):
         return read_any_folder(Path(source), overlap)
     known = known_set(str(source))

@@ -85,8 +85,8 @@ def thin_dataset(dataset: Dataset, seed: int, longest: int = 4) -> Dataset:
     return replace(dataset, train=train, valid=valid, test=test, name=f"{dataset.name}-thinned")
 
 
-def _nearest(share: NDArray[np.float64], wanted: float) -> int:
-    return int(np.argmin(np.abs(share - wanted)))
+def _nearest(share: NDArray[np.float64], target: float) -> int:
+    return int(np.argmin(np.abs(share - target)))
 
 
 def _cut(facts: Quadruples, first: float, second: float, name: str) -> Dataset:

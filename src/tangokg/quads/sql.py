@@ -27,7 +27,7 @@ MODES = {"fail": "create", "append": "create_append", "replace": "replace"}
 
 
 def open_database(source: str | Address, query: str | None = None) -> Source:
-    """The rows of a table or query, which are read when the columns are chosen; only the headings are there before."""
+    """The rows of a table or query; only the headings are read until the columns are chosen."""
     address = source if isinstance(source, Address) else parse_address(source)
     statement = _statement(address, query)
     with ExitStack() as stack:
@@ -56,7 +56,7 @@ def check_sink(text: str) -> Address:
 
 
 def write_table(table: pa.Table, to: str | Address) -> None:
-    """Write a table of Arrow to a table of a database, all of it or nothing.
+    """Write an Arrow table to a table of a database, completely or not at all.
 
     The address names the table: ``sqlite:///answers.db?table=answers``. One that exists is an error, unless the
     address also says ``if_exists=append`` or ``if_exists=replace``.
@@ -167,7 +167,7 @@ def _columns(connection: Any, address: Address) -> list[str] | None:
 
 
 def _check_table(connection: Any, address: Address, columns: list[str] | None) -> None:
-    """An error if the table exists and is to be made, or if these columns cannot be appended to it."""
+    """Raise an error if the table to create exists, or if these columns cannot be appended to it."""
     if address.if_exists == "replace" or (existing := _columns(connection, address)) is None:
         return
     if address.if_exists == "fail":
@@ -182,16 +182,16 @@ def _check_table(connection: Any, address: Address, columns: list[str] | None) -
         )
 
 
-def _failed(address: Address, error: Exception, what: str = "the rows cannot be read") -> DataError:
+def _failed(address: Address, error: Exception, problem: str = "the rows cannot be read") -> DataError:
     if isinstance(error, TangoError):
         return DataError(str(error))
-    told = address.hide(str(error)).rstrip(".")
-    hint = " A password can be given by PGPASSWORD, by ~/.pgpass, or in the address." if "password" in told else ""
-    return DataError(f"{address}: {what} ({told}).{hint}")
+    message = address.hide(str(error)).rstrip(".")
+    hint = " A password can be given by PGPASSWORD, by ~/.pgpass, or in the address." if "password" in message else ""
+    return DataError(f"{address}: {problem} ({message}).{hint}")
 
 
 def as_database(source: Any, query: str | None = None) -> Any:
-    """The address that a source is written as, checked and with the query; any other source as it is."""
+    """The checked address of a database source, with the query; any other source unchanged."""
     if isinstance(source, Path) and source.as_posix().startswith(tuple(f"{scheme}:/" for scheme in KINDS)):
         raise DataError(
             f"the address of a database is a text, and a Path was given: pass it as it is, such as {EXAMPLES}."

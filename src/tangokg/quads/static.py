@@ -29,8 +29,8 @@ class StaticGraph:
         return f"StaticGraph({len(self):,} edges, {vocab.num_entities:,} entities, {vocab.num_relations:,} relations)"
 
     def within(self, vocab: Vocabulary) -> tuple[Ids, Ids, Ids, Vocabulary]:
-        """``(s, r, o)`` by the ids of ``vocab``, and it with the names that it lacks appended."""
-        whole = vocab.extend(self.vocab.entities, self.vocab.relations)
-        entities, relations = whole.ids_of(self.vocab.entities, self.vocab.relations)
+        """``(s, r, o)`` in the ids of ``vocab``, and the vocabulary extended by the missing names."""
+        extended = vocab.extend(self.vocab.entities, self.vocab.relations)
+        entities, relations = extended.ids_of(self.vocab.entities, self.vocab.relations)
         entity, relation = np.array(entities, np.int64), np.array(relations, np.int64)
-        return entity[self.s], relation[self.r], entity[self.o], whole
+        return entity[self.s], relation[self.r], entity[self.o], extended

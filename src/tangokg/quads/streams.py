@@ -1,4 +1,4 @@
-"""Rows that come in batches -> a table of the columns that are needed, in which a name takes the room of a number."""
+"""Batches of rows -> a table of the needed columns, with each distinct name stored once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = 2**20  # read before their texts are numbered
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Batches of rows that have not been read yet, and how to say what went wrong."""
+    """Batches of rows that are not read yet, with the error to raise on failure."""
 
     reader: pa.RecordBatchReader
     failed: Callable[[Exception], DataError]
@@ -57,7 +57,7 @@ class Stream:
 
 
 class _Column:
-    """A column in parts: texts by their place in a list of distinct ones, everything else as it is."""
+    """A column in parts: texts as positions in a list of distinct texts, other values unchanged."""
 
     def __init__(self) -> None:
         self.parts: list[pa.Array] = []
@@ -82,7 +82,7 @@ class _Column:
 
 
 def _copied(cells: pa.Array) -> pa.Array:
-    """In memory of its own: that of a batch from elsewhere is given back when none of its columns is kept."""
+    """A copy in its own memory, so that the memory of the batch can be freed."""
     cells = cells.cast(pa.large_string()) if _is_text(cells.type) else cells
     return pa.concat_arrays([cells, cells.slice(0, 0)])
 

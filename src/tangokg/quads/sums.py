@@ -1,4 +1,4 @@
-"""Checksums of data files, kept with a result so that readers can check that theirs are the same."""
+"""Checksums of data files, stored with results so that readers can compare their files."""
 
 from __future__ import annotations
 

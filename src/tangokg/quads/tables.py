@@ -36,7 +36,7 @@ COARSER = {"second": "hour", "minute": "hour", "hour": "day", "day": "month", "w
 
 @dataclass(frozen=True, eq=False)
 class Times:
-    """The time columns of a table, their clock, and why it is that one."""
+    """The time columns of a table, their clock, and the reason for its unit."""
 
     clock: Clock
     start: Moments
@@ -81,30 +81,30 @@ def read_table(source: Any, **keywords: Unpack[TableKeywords]) -> Quadruples:
 
 
 def _choose(opened: Source, options: TableOptions) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Role -> column name; without a header line a guess, with a note of it."""
-    names, given = opened.table.column_names, dict(options.columns or {})
+    """Role -> column name; without a header line it is a guess, with a note."""
+    names, explicit = opened.table.column_names, dict(options.columns or {})
     if opened.header or not len(opened.table):
-        return find_columns(names, given, opened.place, options.relation), ()
+        return find_columns(names, explicit, opened.place, options.relation), ()
     first = [str(column[0]).strip() for column in opened.table.columns]
     guessed = guess_roles(first, names, options.relation)
-    timed = TIMES & set(given)
+    timed = TIMES & set(explicit)
     free = {
-        role: name for role, name in guessed.items() if name not in given.values() and not (timed and role in TIMES)
+        role: name for role, name in guessed.items() if name not in explicit.values() and not (timed and role in TIMES)
     }
-    given = free | given
-    if not {"subject", "object"} <= set(given):
+    explicit = free | explicit
+    if not {"subject", "object"} <= set(explicit):
         raise DataError(
             f"{opened.place}: the first line, {', '.join(map(repr, first[:6]))}, holds a number or date and no known "
             f"heading, so there seems to be no header line, and the {len(first)} columns cannot be guessed. Add a "
             f"header line, or say which they are: --column subject='column 1', and so on."
         )
-    chosen = find_columns(names, given, opened.place, options.relation)
+    chosen = find_columns(names, explicit, opened.place, options.relation)
     roles = ", ".join(f"{name} is the {role}" for role, name in chosen.items())
     return chosen, (f"there is no header line: {roles} (--column ROLE='column N' says otherwise)",)
 
 
 def _read_times(opened: Source, chosen: Mapping[str, str], options: TableOptions) -> Times:
-    """The time columns; an error about a whole column names the table."""
+    """The time columns; errors about a whole column name the table."""
     roles = [role for role in ("time", "start", "end") if role in chosen]
     years = all(fold(chosen[role]) in YEARS for role in roles)
     style = Style(find_zone(options.zone), options.date_format, options.unit, years)
@@ -167,7 +167,7 @@ def _expand(opened: Source, start: Moments, end: Moments, clock: Clock) -> tuple
 
 
 def _far_note(opened: Source, far: Bools) -> tuple[str, ...]:
-    """The rows whose end lies decades after all else."""
+    """The rows whose end lies decades after all other times."""
     rows = np.flatnonzero(far)
     if not len(rows):
         return ()
@@ -207,6 +207,6 @@ def _empty_names(named: Mapping[str, Names]) -> list[Problem]:
     """The rows without a subject, relation or object."""
     problems: list[Problem] = []
     for role, names in named.items():
-        what = f"the {role} is empty; expected a name. Fill it in or take the row out."
-        problems += Problem.where(names.code < 0, lambda row, what=what: what)  # type: ignore[misc]
+        report = f"the {role} is empty; expected a name. Fill it in or take the row out."
+        problems += Problem.where(names.code < 0, lambda row, report=report: report)  # type: ignore[misc]
     return problems

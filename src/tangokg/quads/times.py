@@ -45,28 +45,28 @@ def read_moments(column: pa.ChunkedArray, role: str, style: Style) -> Moments:
 
 
 def read_ends(start: pa.ChunkedArray, end: pa.ChunkedArray, style: Style) -> tuple[Moments, Moments]:
-    """Starts, which must be there, and ends, which are open where they are empty or lie in the year 9999."""
+    """Starts, which are required, and ends, which are open if empty or in the year 9999."""
     if start.type != end.type:
         return read_moments(start, "start", style), _opened(_read(end, "end", style))
     # As one column, so that the year 2003 is a date where other cells are dates.
     n = len(start)
-    both = _read(pa.chunked_array([*start.chunks, *end.chunks], start.type), "start or end", style)
-    problems = [[Problem(p.rows[p.rows < n], p.describe) for p in both.problems if (p.rows < n).any()]]
-    problems.append([_shifted(p, n) for p in both.problems if (p.rows >= n).any()])
+    joined = _read(pa.chunked_array([*start.chunks, *end.chunks], start.type), "start or end", style)
+    problems = [[Problem(p.rows[p.rows < n], p.describe) for p in joined.problems if (p.rows < n).any()]]
+    problems.append([_shifted(p, n) for p in joined.problems if (p.rows >= n).any()])
     begun, ended = (
-        replace(both.select(rows), problems=found)
-        for rows, found in zip((slice(n), slice(n, None)), problems, strict=True)
+        replace(joined.select(rows), problems=part_problems)
+        for rows, part_problems in zip((slice(n), slice(n, None)), problems, strict=True)
     )
     return _faults(begun, "start"), replace(_opened(ended), notes=())
 
 
 def _shifted(problem: Problem, n: int) -> Problem:
-    """The problems of the second half of a column, by rows of their own."""
+    """The problems of the second half of a column, with rows counted from its start."""
     return Problem(problem.rows[problem.rows >= n] - n, lambda row: problem.describe(row + n))
 
 
 def _faults(moments: Moments, role: str) -> Moments:
-    """Empty cells, dates that stand for none and numbers out of range as problems too."""
+    """Add problems for empty cells, placeholder dates and numbers out of range."""
     known = np.zeros(len(moments.value), bool)
     for problem in moments.problems:
         known[problem.rows] = True
@@ -90,7 +90,7 @@ def _shown(value: Any) -> str:
 
 
 def _opened(moments: Moments) -> Moments:
-    """Ends of the year 9999 as open ones."""
+    """Read ends in the year 9999 as open ends."""
     if not moments.dated:
         return moments
     return replace(moments, missing=moments.missing | (moments.value >= NEVER))

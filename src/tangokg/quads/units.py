@@ -1,4 +1,4 @@
-"""The unit of time that dates themselves suggest, and the rows that stand alone, far from all others."""
+"""Finds the unit of time from the spacing of dates, and the isolated rows far from all others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturd
 
 
 def choose_clock(moments: Moments, unit: str | None, timezone: str) -> tuple[Clock, str | None]:
-    """The clock of a column, and why it has its unit where that was left open; dates count from the first one."""
+    """The clock of a column, and the reason for its unit if none was given; dates count from the first one."""
     if not moments.dated:
         values = moments.value[~moments.missing]
         like_years = unit is None and len(values) and YEARS[0] <= values.min() and values.max() <= YEARS[1]
@@ -44,7 +44,7 @@ def choose_clock(moments: Moments, unit: str | None, timezone: str) -> tuple[Clo
 
 
 def spacing(local: NDArray[np.datetime64]) -> tuple[str, str]:
-    """The unit that dates are spaced by, and why."""
+    """The unit of the spacing of dates, and the reason."""
     days = local.astype("datetime64[D]")
     if ((local - days) != (local[0] - days[0])).any():
         return "day", "there are times of day"
@@ -59,26 +59,26 @@ def spacing(local: NDArray[np.datetime64]) -> tuple[str, str]:
     if max(times, ends) >= MOSTLY * number and len(np.unique(months)) == number:
         which = f"day {usual + 1} of a month" if times > ends else "the last of a month"
         first = months.astype(np.int64)
-        apart = next((unit for unit in ("year", "quarter") if (np.diff(first) % MONTHS[unit] == 0).all()), "month")
-        whole = "" if apart == "month" else f", whole {apart}s apart"
-        some = "each" if max(times, ends) == number else f"{max(times, ends):,}"
-        return apart, f"{some} of the {number:,} dates is {which}{whole}"
+        unit = next((unit for unit in ("year", "quarter") if (np.diff(first) % MONTHS[unit] == 0).all()), "month")
+        suffix = "" if unit == "month" else f", whole {unit}s apart"
+        count = "each" if max(times, ends) == number else f"{max(times, ends):,}"
+        return unit, f"{count} of the {number:,} dates is {which}{suffix}"
     since_monday = dates.astype(np.int64) + 3
     weekday, times = _usual(since_monday % 7)
     if times >= MOSTLY * number and len(np.unique(since_monday // 7)) == number:
-        some = f"all {number:,}" if times == number else f"{times:,} of the {number:,}"
-        return "week", f"{some} dates are {WEEKDAYS[weekday]}"
+        count = f"all {number:,}" if times == number else f"{times:,} of the {number:,}"
+        return "week", f"{count} dates are {WEEKDAYS[weekday]}"
     return "day", "the dates have no other spacing"
 
 
 def _usual(values: NDArray[np.int64]) -> tuple[int, int]:
-    """The value that stands most often, and how often."""
+    """The most frequent value, and its count."""
     distinct, counts = np.unique(values, return_counts=True)
     return int(distinct[counts.argmax()]), int(counts.max())
 
 
 def distinct_counts(t: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct times in order, and how often each stands; by counting where that is faster than a sort."""
+    """Distinct times in order, with their counts; by counting where that is faster than a sort."""
     low, span = int(t.min()), int(t.max()) - int(t.min())
     if span > 4 * len(t) + 1000:
         return np.unique(t, return_counts=True)
@@ -88,7 +88,7 @@ def distinct_counts(t: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def lone_times(t: NDArray[np.int64], far: float) -> Bools:
-    """Which times stand alone at either end: few of them, and ``far`` from the rest."""
+    """A mask of the isolated times at either end: few, and ``far`` from the rest."""
     if len(t) < MANY or int(t.max()) - int(t.min()) < far:
         return np.zeros(len(t), bool)
     low, high = usual_bounds(*distinct_counts(t), far)
@@ -97,7 +97,7 @@ def lone_times(t: NDArray[np.int64], far: float) -> Bools:
 
 
 def usual_bounds(times: NDArray[np.int64], counts: NDArray[np.int64], far: float) -> tuple[int, int]:
-    """The first and the last of distinct times that do not stand alone; ``counts`` are the rows of each."""
+    """The first and the last of the distinct times that are not isolated; ``counts`` are the rows of each."""
     total = int(counts.sum())
     if total < MANY or int(times[-1]) - int(times[0]) < far:
         return (int(times[0]), int(times[-1])) if len(times) else (0, 0)
@@ -111,7 +111,7 @@ def usual_bounds(times: NDArray[np.int64], counts: NDArray[np.int64], far: float
 
 
 def lone(t: NDArray[np.int64], clock: Clock) -> Bools:
-    """Which facts stand alone, decades away from the rest, by their steps; none where times are plain numbers."""
+    """A mask of the isolated facts, decades away from the rest; none if times are plain numbers."""
     if clock.origin is None:
         return np.zeros(len(t), bool)
     return lone_times(t, far_steps(clock))

@@ -1,4 +1,4 @@
-"""What travels out of ``quads/``: integer quadruples with their names and their clock, and the three parts of a set."""
+"""The values that ``quads/`` returns: integer quadruples with vocabulary and clock, and the three parts of a set."""
 
 from __future__ import annotations
 
@@ -155,16 +155,16 @@ class Dataset:
         return replace(self, after=after, own=None).with_vocab(vocab)
 
     def grow(self, observed: list[Quadruples]) -> Dataset:
-        """The same set with facts that were observed later; the vocabulary of the last ones has all names."""
+        """The same set with facts that were observed later; the vocabulary of the last part has all names."""
         before = (self.vocab.num_entities, self.vocab.num_relations, 0 if self.after is None else len(self.after))
         after = concatenate([part for part in (self.after, *observed) if part is not None])
         return replace(self, after=after, own=self.own or before).with_vocab(after.vocab)
 
     def same_facts(self, other: Dataset) -> bool:
         """Whether another set has the same names, clock and facts, in the same parts."""
-        own, others = ({name: part for name, part in data.parts.items() if len(part)} for data in (self, other))
-        return (self.vocab, self.clock, own.keys()) == (other.vocab, other.clock, others.keys()) and all(
-            np.array_equal(getattr(own[name], c), getattr(others[name], c)) for name in own for c in "srot"
+        parts, other_parts = ({name: part for name, part in data.parts.items() if len(part)} for data in (self, other))
+        return (self.vocab, self.clock, parts.keys()) == (other.vocab, other.clock, other_parts.keys()) and all(
+            np.array_equal(getattr(parts[name], c), getattr(other_parts[name], c)) for name in parts for c in "srot"
         )
 
     @property
@@ -180,12 +180,12 @@ class Dataset:
 
     @property
     def past(self) -> Quadruples:
-        """What is known when validation begins: the training part, and what lies before it."""
+        """The facts known when validation begins: the training part, and the facts before it."""
         return self.train if self.before is None else concatenate([self.before, self.train])
 
     @property
     def before_test(self) -> Quadruples:
-        """What is known when the test part begins: the past and the validation part."""
+        """The facts known when the test part begins: the past and the validation part."""
         return concatenate([self.past, self.valid])
 
     def to_pandas(self) -> Any:

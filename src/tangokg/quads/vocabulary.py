@@ -49,7 +49,7 @@ class Vocabulary:
         return _find("relation", name, self._relation_ids, lambda: self._loose_relation_ids)
 
     def extend(self, entities: Iterable[str], relations: Iterable[str]) -> Vocabulary:
-        """The same ids, with the names that are new appended in the order given; itself where none is."""
+        """The vocabulary with new names appended in the given order; itself if no name is new."""
         new_entities, new_relations = (
             tuple(dict.fromkeys(name for name in names if name not in ids))
             for names, ids in ((entities, self._entity_ids), (relations, self._relation_ids))
@@ -66,7 +66,7 @@ class Vocabulary:
         return grown
 
     def ids_of(self, entities: Iterable[str], relations: Iterable[str]) -> tuple[list[int], list[int]]:
-        """The ids of names that are known exactly as they are written."""
+        """The ids of names, which must match exactly."""
         return [self._entity_ids[name] for name in entities], [self._relation_ids[name] for name in relations]
 
     def save(self, folder: Path) -> None:
@@ -77,7 +77,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: Path) -> Vocabulary:
-        """Read what :meth:`save` wrote."""
+        """Read a vocabulary written by :meth:`save`."""
         return cls(_read_names(folder / "entities.parquet"), _read_names(folder / "relations.parquet"))
 
     @cached_property
@@ -103,7 +103,7 @@ def _fold(name: str) -> str:
 
 
 def _loose_ids(names: tuple[str, ...]) -> dict[str, int]:
-    """Ids by folded name; -1 where two names fold to one."""
+    """Ids by folded name; -1 if two names fold to the same text."""
     ids: dict[str, int] = {}
     for i, name in enumerate(names):
         folded = _fold(name)
@@ -121,7 +121,7 @@ def _find(kind: str, name: str, ids: dict[str, int], loose_ids: Callable[[], dic
 
 
 def _hint(kind: str, ids: dict[str, int]) -> str:
-    """Which names are known, and how to add others."""
+    """A hint that lists known names, and how to add others."""
     few = 0 < len(ids) <= FEW_NAMES
     known = f"Known are {', '.join(map(repr, ids))}." if few else f"{len(ids):,} names of this kind are known."
     return f"{known} Facts about new names are added with --observe FILE." if kind == "entity" else known
@@ -133,5 +133,5 @@ def _read_names(path: Path) -> tuple[str, ...]:
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise DataError(f"{path}: no vocabulary can be read from it ({error}); expected one column 'name'.") from None
     if not all(isinstance(name, str) for name in names):
-        raise DataError(f"{path}: the column 'name' holds something that is no text.")
+        raise DataError(f"{path}: the column 'name' holds values that are not text.")
     return tuple(names)

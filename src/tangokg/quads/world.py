@@ -96,7 +96,7 @@ class Stated:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What happened, and how likely everything was on the observed day before."""
+    """The simulated facts, with the probability of every fact given the previous observed day."""
 
     facts: Quadruples  # in order of time, no fact twice on a day
     law: Ids  # of Law, for each fact
@@ -127,7 +127,7 @@ class _Awaited:
     period: int = 0
 
     def probability(self, t0: int, t1: int) -> float:
-        """That it happens at ``t1`` and not before, given that it has not happened up to ``t0``."""
+        """The probability that it happens at ``t1``, given that it has not happened up to ``t0``."""
         days = min(t1, self.closes) - max(t0 + 1, self.opens) + 1
         return 1.0 - (1.0 - self.hazard) ** max(days, 0)
 
@@ -163,7 +163,7 @@ def make_world(seed: int = 0, num_actors: int = 250, num_newcomers: int = 25, nu
 
 
 class _Simulation:
-    """The state that is given at a day, and the record of what it led to."""
+    """The state of the simulation on a day, and the record of its facts."""
 
     def __init__(self, rng: np.random.Generator, bloc: Ids, since: Ids, num_actors: int) -> None:
         self.rng, self.since = rng, since
@@ -179,28 +179,28 @@ class _Simulation:
         self.floor: list[Floats] = []  # of each day (R, 2)
 
     def settle(self, t: int, t_next: int) -> None:
-        """Give those who can first act at ``t_next`` their habits, and ties as many as there are on average."""
+        """Give the actors that can first act at ``t_next`` habits, and as many ties as an actor has on average."""
         new = (self.since > t) & (self.since <= t_next)
         if not new.any():
             return
-        here = self.since <= t_next
-        among = here[:, None] & here & (new[:, None] | new)  # (N, N)
+        present = self.since <= t_next
+        joinable = present[:, None] & present & (new[:, None] | new)  # (N, N)
         for r, dissolves in DISSOLVES.items():
             for same, rate in enumerate(self.forming(r)):
-                met = self.scatter(rate / (rate + dissolves), among & (self.inside == same))
+                met = self.scatter(rate / (rate + dissolves), joinable & (self.inside == same))
                 self.ties |= {(s, r, o): None for s, o in met}
         for s in np.flatnonzero(new).tolist():
             r = int(self.rng.choice(HABITS))
-            fellows = np.flatnonzero(self.inside[s] & here & (np.arange(len(here)) != s))
+            fellows = np.flatnonzero(self.inside[s] & present & (np.arange(len(present)) != s))
             for o in self.rng.choice(fellows, PARTNERS, replace=False).tolist():
                 period = int(self.rng.integers(PERIOD[0], PERIOD[1] + 1))
                 opens = t + 1 + int(self.rng.integers(period))
                 self.awaited[s, r, o] = _Awaited(Law.RHYTHM, DUE, opens, period=period)
 
     def step(self, t0: int, t1: int) -> None:
-        """State the probabilities of day ``t1`` from what is given at ``t0``, draw its facts, and take note of them."""
-        here = self.since <= t1
-        pairs = here[:, None] & here  # (N, N)
+        """Compute the probabilities of day ``t1`` given ``t0``, then draw and record its facts."""
+        present = self.since <= t1
+        pairs = present[:, None] & present  # (N, N)
         noise = 1 - (1 - self.noise) ** (t1 - t0)  # (R,)
         happened: dict[Triple, Law] = {}
         for triple, awaited in self.awaited.items():

@@ -21,23 +21,23 @@ from tangokg.quads.vocabulary import Vocabulary
 def write_folder(dataset: Dataset, folder: str | Path) -> None:
     """Write a data set as a benchmark folder, which :func:`find` reads as the same facts.
 
-    All files are written under another name, read back, and only then renamed: a failure leaves nothing behind.
+    All files are written to a temporary folder, read back, and only then renamed: a failure leaves nothing behind.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder} exists and is not empty; choose a new folder.")
     if (earliest := int(dataset.facts.t.min())) < 0:
         raise DataError(f"time {earliest} found; a benchmark folder counts times from 0. Add a constant to the column.")
-    beside = folder.absolute().with_name(f".{folder.absolute().name}.new-{os.getpid()}")
-    beside.mkdir(parents=True)
+    temporary = folder.absolute().with_name(f".{folder.absolute().name}.new-{os.getpid()}")
+    temporary.mkdir(parents=True)
     try:
-        _write_files(dataset, beside)
-        _check_same(dataset, read_folder(beside, clock=dataset.clock))
+        _write_files(dataset, temporary)
+        _check_same(dataset, read_folder(temporary, clock=dataset.clock))
         if folder.exists():
             folder.rmdir()
-        os.replace(beside, folder)
+        os.replace(temporary, folder)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_files(dataset: Dataset, folder: Path) -> None:
@@ -63,16 +63,16 @@ def _write_files(dataset: Dataset, folder: Path) -> None:
 
 def _write_static(static: StaticGraph, vocab: Vocabulary, folder: Path, options: pa.csv.WriteOptions) -> None:
     """``static.txt``: subject, relation and object of each edge; names that no fact has get the ids that follow."""
-    s, r, o, whole = static.within(vocab)
+    s, r, o, extended = static.within(vocab)
     pa.csv.write_csv(pa.table({"s": s, "r": r, "o": o}), folder / "static.txt", options)
-    further = (("entity", whole.entities, vocab.num_entities), ("relation", whole.relations, vocab.num_relations))
+    further = (("entity", extended.entities, vocab.num_entities), ("relation", extended.relations, vocab.num_relations))
     for kind, names, known in further:
         lines = "".join(f"{name}\t{i}\n" for i, name in enumerate(names[known:], start=known))
         (folder / f"static_{kind}2id.txt").write_text(lines, encoding="utf-8", newline="\n")
 
 
 def _check_same(dataset: Dataset, again: Dataset) -> None:
-    """An error if reading the folder does not give the same facts."""
+    """Raise an error if the folder does not read back as the same facts."""
     same = dataset.vocab == again.vocab and all(
         np.array_equal(getattr(dataset.facts, column), getattr(again.facts, column)) for column in "srot"
     )

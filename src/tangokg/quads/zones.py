@@ -1,4 +1,4 @@
-"""Time zones: moments as people in one place write them, and as instants in UTC."""
+"""Time zones: converts between local times and instants in UTC."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def find_zone(name: str) -> tzinfo:
 
 
 def to_local(moments: NDArray[np.datetime64], zone: tzinfo) -> NDArray[np.datetime64]:
-    """Instants in UTC -> what the clocks of ``zone`` show."""
+    """Instants in UTC -> local times of ``zone``."""
     return moments if zone is UTC else moments + _offsets(moments, zone, "instants")
 
 
 def to_utc(moments: NDArray[np.datetime64], zone: tzinfo) -> NDArray[np.datetime64]:
-    """What the clocks of ``zone`` show -> instants in UTC; the first one where an hour is shown twice."""
+    """Local times of ``zone`` -> instants in UTC; the earlier one for an ambiguous hour."""
     return moments if zone is UTC else moments - _offsets(moments, zone, "local")
 
 

@@ -1,4 +1,4 @@
-"""Lines -> small SVG figures that follow the colours of their page and have a text of their own."""
+"""Lines -> small SVG figures that follow the colours of the page and include a text description."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Axis:
             return list(self.at)
         from matplotlib.ticker import MaxNLocator
 
-        found = MaxNLocator(self.ticks, integer=self.integer, min_n_ticks=1).tick_values(self.low, self.high)
-        return [float(value) for value in found if self.low <= value <= self.high]
+        ticks = MaxNLocator(self.ticks, integer=self.integer, min_n_ticks=1).tick_values(self.low, self.high)
+        return [float(value) for value in ticks if self.low <= value <= self.high]
 
     def share(self, value: float) -> float:
         """How far along the axis a value lies, from 0 to 1."""
@@ -103,8 +103,8 @@ def _draw(line: Line, place: Callable[[float, float], tuple[float, float]], x: A
     parts = [tag("path", d=path, class_=f"line {line.style}")]
     if line.style not in ("guide", "base") and len(points) <= MARKED:
         for (across, down), (a, b) in zip(points, line.points, strict=True):
-            told = tag("title", f"{line.name}: {x.show(a)}, {y.show(b)}")
-            parts.append(tag("circle", told, cx=across, cy=down, r=3, class_=f"mark {line.style}"))
+            tooltip = tag("title", f"{line.name}: {x.show(a)}, {y.show(b)}")
+            parts.append(tag("circle", tooltip, cx=across, cy=down, r=3, class_=f"mark {line.style}"))
     return joined(parts)
 
 

@@ -29,7 +29,7 @@ class Measured:
 
     name: str
     metrics: Metrics
-    train_seconds: float | None  # None where the run does not say
+    train_seconds: float | None  # None if the run does not store it
     seconds: float  # of the evaluation
 
 
@@ -51,8 +51,8 @@ class Row:
         return [self.name, mrr, f"{self.low:.2f} to {self.high:.2f}", *hits, trained, f"{self.queries_per_second:,.0f}"]
 
     def to_dict(self) -> dict[str, Any]:
-        beside = {"train_seconds": self.train_seconds, "queries_per_second": round(self.queries_per_second, 1)}
-        return {"model": self.name, **self.figures.to_dict(), "mrr_interval": [self.low, self.high], **beside}
+        timing = {"train_seconds": self.train_seconds, "queries_per_second": round(self.queries_per_second, 1)}
+        return {"model": self.name, **self.figures.to_dict(), "mrr_interval": [self.low, self.high], **timing}
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class Comparison:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each model, the best first; ``df.attrs`` has the test of the first two."""
-        found = self.to_dict()
-        frame = to_frame(found.pop("models"))
-        frame.attrs = found
+        payload = self.to_dict()
+        frame = to_frame(payload.pop("models"))
+        frame.attrs = payload
         return frame
 
     @property
     def sentence(self) -> str:
-        """The test of the first two in words; empty where there is none."""
+        """The test of the first two in words; empty if there is none."""
         if self.test is None:
             return ""
         between = f"95 % interval {self.test.low:+.2f} to {self.test.high:+.2f}"
@@ -87,29 +87,29 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         title = f"{self.rows[0].figures.queries:,} queries, {FILTER}, in per cent"
-        whole = html_table(title, HEADINGS, [row.cells() for row in self.rows])
-        return whole + (f"<p>{html_text(self.sentence)}</p>" if self.test else "")
+        html = html_table(title, HEADINGS, [row.cells() for row in self.rows])
+        return html + (f"<p>{html_text(self.sentence)}</p>" if self.test else "")
 
 
 def compare(measured: Sequence[Measured], seed: int = 0) -> Comparison:
     """Figures of models that ranked the same queries in the same order; ``seed`` is for the resampling."""
-    for other in measured[1:]:
-        pairs = ((getattr(measured[0].metrics, c), getattr(other.metrics, c)) for c in ("s", "r", "answer", "t"))
+    for model in measured[1:]:
+        pairs = ((getattr(measured[0].metrics, c), getattr(model.metrics, c)) for c in ("s", "r", "answer", "t"))
         assert all(torch.equal(a.cpu(), b.cpu()) for a, b in pairs), "all models rank the same queries"
     ordered = sorted(measured, key=lambda m: -m.metrics[FILTER].mrr)
     values = torch.stack([100 / m.metrics.ranks[FILTER].realistic.cpu().double() for m in ordered])  # (M, B)
     generator = torch.Generator().manual_seed(seed)
     means = resampled_means(values, generator)  # (M, resamples)
     rows = [
-        Row(m.name, m.metrics[FILTER], *interval(own), m.train_seconds, m.metrics.queries / max(m.seconds, 1e-9))
-        for m, own in zip(ordered, means, strict=True)
+        Row(m.name, m.metrics[FILTER], *interval(mean), m.train_seconds, m.metrics.queries / max(m.seconds, 1e-9))
+        for m, mean in zip(ordered, means, strict=True)
     ]
     fair = len(rows) > 1 and not any(m.metrics.not_comparable for m in ordered[:2])
     return Comparison(rows, paired(values[:2], means[:2], generator) if fair else None)
 
 
 def plot_comparison(path: Path, rows: Sequence[Row], title: str) -> None:
-    """MRR with its interval over training time: from 0 to 1 second linear, then logarithmic."""
+    """MRR with its interval over training time, on a scale that is linear up to 1 second, then logarithmic."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 4.8), dpi=150, layout="constrained")
@@ -128,7 +128,7 @@ def plot_comparison(path: Path, rows: Sequence[Row], title: str) -> None:
     axes.margins(y=0.12)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.draw_without_rendering()  # places on the page are known from here on
+    figure.draw_without_rendering()  # fixes the positions on the page
     _label(axes, [(row.name, seconds, row.figures.mrr) for row, seconds in points])
     write_figure(figure, path)
 
@@ -138,13 +138,13 @@ def _label(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
     pixels = axes.figure.dpi / 72  # in a typographic point
     frame = axes.get_window_extent()
     centres = [tuple(axes.transData.transform((x, y))) for _, x, y in points]
-    taken = [(x - MARK * pixels, y - MARK * pixels, x + MARK * pixels, y + MARK * pixels) for x, y in centres]
+    occupied = [(x - MARK * pixels, y - MARK * pixels, x + MARK * pixels, y + MARK * pixels) for x, y in centres]
     for (name, *point), (x, y) in zip(points, centres, strict=True):
         boxes = {place: _box(x, y, place, len(name), pixels) for place in PLACES}
         inside = {p: b for p, b in boxes.items() if frame.x0 <= b[0] and b[2] <= frame.x1 and frame.y0 <= b[1]}
-        free = (p for p, b in inside.items() if not any(_overlap(b, other) for other in taken))
+        free = (p for p, b in inside.items() if not any(_overlap(b, other) for other in occupied))
         side, line = place = next(free, PLACES[0])
-        taken.append(boxes[place])
+        occupied.append(boxes[place])
         axes.annotate(
             name,
             point,
@@ -164,7 +164,7 @@ def _gap(line: int) -> float:
 
 
 def _box(x: float, y: float, place: tuple[int, int], letters: int, pixels: float) -> Box:
-    """What a name at a place covers, in pixels."""
+    """The box that a label covers, in pixels."""
     side, line = place
     near, far = _gap(line) * pixels, (_gap(line) + WIDTH * letters) * pixels
     left, right = (x + near, x + far) if side > 0 else (x - far, x - near)

@@ -1,4 +1,4 @@
-"""Figures of metrics and of training as PNG, SVG or PDF; each is made by itself, without the state of pyplot."""
+"""Figures of metrics and of training as PNG, SVG or PDF, drawn without the global state of pyplot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MARKED = 40  # points up to which each has a mark
 
 
 def check_figure(path: Path) -> None:
-    """An error, before anything is computed, if a figure cannot be written to this file."""
+    """Raise an error, before anything is computed, if a figure cannot be written to this file."""
     if path.suffix.casefold() not in SUFFIXES:
         raise DataError(
             f"{path}: a figure cannot be written as {path.suffix!r}; expected one of {', '.join(SUFFIXES)}."
@@ -50,9 +50,9 @@ def plot_horizons(
 ) -> None:
     """MRR and Hits@k of the same queries by horizon; the MRR of the models ``beside`` is dashed."""
     figure, axes = _start(title, f"how far ahead ({unit}s)", "per cent")
-    for name, others in (beside or {}).items():
-        values = [summary.mrr for summary in others.values()]
-        axes.plot(list(others), values, label=f"MRR of {name}", color="grey", linestyle="--", clip_on=False)
+    for name, summaries in (beside or {}).items():
+        values = [summary.mrr for summary in summaries.values()]
+        axes.plot(list(summaries), values, label=f"MRR of {name}", color="grey", linestyle="--", clip_on=False)
     _draw_summaries(axes, groups)
     write_figure(figure, path)
 
@@ -62,8 +62,8 @@ def plot_reliability(path: Path, kinds: Mapping[str, Sequence[Bin]], title: str)
     figure, axes = _start(title, "said (per cent)", "happened (per cent)")
     axes.plot([0, 100], [0, 100], color="grey", linestyle="--", linewidth=1)
     for (kind, bins), colour in zip(kinds.items(), COLOURS, strict=False):
-        said, happened = [100 * b.said for b in bins], [100 * b.happened for b in bins]
-        axes.plot(said, happened, label=kind, color=colour, marker="o", ms=3, clip_on=False)
+        predicted, happened = [100 * b.said for b in bins], [100 * b.happened for b in bins]
+        axes.plot(predicted, happened, label=kind, color=colour, marker="o", ms=3, clip_on=False)
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 100)
     figure.legend(frameon=False, loc="outside lower center")
@@ -71,7 +71,7 @@ def plot_reliability(path: Path, kinds: Mapping[str, Sequence[Bin]], title: str)
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """The epochs of a run's ``log.csv``; empty cells are left out."""
+    """The epochs of a run's ``log.csv``, without empty cells."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return [{key: float(cell) for key, cell in row.items() if cell} for row in csv.DictReader(file)]
@@ -148,6 +148,6 @@ def write_figure(figure: Figure, path: Path) -> None:
     content = io.BytesIO()
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with mpl.rc_context({"svg.hashsalt": "tangokg"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # for letters that no font here has
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # for letters missing from the installed fonts
         figure.savefig(content, format=kind, metadata=undated)
     write_atomically(path, content.getvalue())

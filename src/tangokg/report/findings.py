@@ -1,4 +1,4 @@
-"""What a report tells: everything measured, before it becomes a page."""
+"""The contents of a report: all measurements, before they become a page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ranked:
 
 @dataclass(frozen=True, eq=False)
 class RunFindings(Ranked):
-    """A run, with what only a run has."""
+    """A trained run, with the data that counters lack."""
 
     about: Mapping[str, Mapping[str, Any]]  # see describe()
     log: Sequence[Mapping[str, float]]  # its epochs
@@ -41,7 +41,7 @@ class RunFindings(Ranked):
 
 @dataclass(frozen=True)
 class Said:
-    """What a run said to a question."""
+    """The answers of a run to a question."""
 
     rank: float
     truth: float  # the share of the true answer
@@ -50,7 +50,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Example:
-    """A question with its true answer, and what each run said."""
+    """A question with its true answer, and the answers of each run."""
 
     question: str
     at: str
@@ -73,7 +73,7 @@ class Explained:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """All that a report shows."""
+    """All data that a report shows."""
 
     dataset: str
     split: str
@@ -84,9 +84,9 @@ class Findings:
     rows: Sequence[Row]  # of runs and counters, the best first
     tested: tuple[str, str, Paired] | None  # the two models that were compared
     groups: Mapping[str, Tensor]  # (B,) bool: the questions of each group
-    kinds: Mapping[str, str]  # of probabilities, in words
-    pairs: int  # whose chances were looked at, at most
-    examples: Mapping[str, Sequence[Example]]  # by what they have in common
+    kinds: Mapping[str, str]  # kinds of probabilities, with descriptions
+    pairs: int  # upper limit of the pairs whose chances are judged
+    examples: Mapping[str, Sequence[Example]]  # by title
     reasons: Sequence[Explained]
     made: str  # the date of the report
     version: str
@@ -131,7 +131,7 @@ def directions(metrics: Metrics) -> dict[str, Tensor]:
 
 
 def over_time(metrics: Metrics, filter_name: str, most: int = MOST_TIMES) -> dict[float, Summary]:
-    """Figures of each time; of many times, neighbouring ones are taken together and named by the first of them."""
+    """Metrics of each time; if there are more than ``most`` times, neighbours are merged under the first of them."""
     times = torch.unique(metrics.t)
     parts = np.array_split(times.numpy(), min(most, len(times)))
     first = torch.tensor([part[0] for part in parts], dtype=metrics.t.dtype)

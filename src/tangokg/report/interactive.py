@@ -1,4 +1,4 @@
-"""Figures for notebooks, by plotly: what report/figures.py draws, with the values of a point under the pointer."""
+"""Plotly figures for notebooks: the same as report/figures.py, with the values of each point under the pointer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Curve:
     name: str
     x: Sequence[Any]
     y: Sequence[Any]
-    told: Sequence[str] = ()  # of each point, besides its values
+    notes: Sequence[str] = ()  # extra text of each point, after its values
     mode: str = "lines"  # or "markers", or "lines+markers"
     ends: tuple[Sequence[float], Sequence[float]] | None = None  # along x, of the interval of each point: low, high
     right: bool = False  # on the axis to the right
@@ -36,7 +36,7 @@ class Curve:
 
 
 def load_plotly() -> Any:
-    """The module of figures; an error that says how to install it if it is missing."""
+    """The plotly module; if it is missing, the error says how to install it."""
     try:
         import plotly.graph_objects as go
     except ModuleNotFoundError as error:
@@ -69,8 +69,8 @@ def interactive_reliability(kinds: Mapping[str, Sequence[Bin]], title: str) -> A
     """How often events of a given probability happened; on the diagonal the probability is right."""
     curves = [Curve("as said", [0, 100], [0, 100], dash="dash")]
     for kind, bins in kinds.items():
-        said, happened = [100 * one.said for one in bins], [100 * one.happened for one in bins]
-        curves.append(Curve(kind, said, happened, [f"{one.answers:,} answers" for one in bins], "lines+markers"))
+        predicted, happened = [100 * b.said for b in bins], [100 * b.happened for b in bins]
+        curves.append(Curve(kind, predicted, happened, [f"{b.answers:,} answers" for b in bins], "lines+markers"))
     return draw(curves, title, _axis("said (per cent)"), _axis("happened (per cent)"))
 
 
@@ -88,18 +88,18 @@ def interactive_training(log: Sequence[Mapping[str, float]], title: str) -> Any:
 def interactive_comparison(rows: Sequence[Row], title: str) -> Any:
     """MRR of each model with its interval, the best on top."""
     ordered = list(reversed(rows))
-    told = ["" if row.train_seconds is None else f"trained in {row.train_seconds:,.1f} s" for row in ordered]
+    notes = ["" if row.train_seconds is None else f"trained in {row.train_seconds:,.1f} s" for row in ordered]
     names, mrr = [safe_name(row.name) for row in ordered], [row.figures.mrr for row in ordered]
-    curve = Curve("MRR", mrr, names, told, "markers", ([row.low for row in ordered], [row.high for row in ordered]))
+    curve = Curve("MRR", mrr, names, notes, "markers", ([row.low for row in ordered], [row.high for row in ordered]))
     return draw([curve], title, {"title": "MRR (per cent), with its 95 % interval"}, {"type": "category"})
 
 
 def draw(curves: Sequence[Curve], title: str, x: Mapping[str, Any], y: Mapping[str, Any]) -> Any:
-    """A plotly figure of curves; a second axis is that of the curves to the right."""
+    """A plotly figure of curves; curves with ``right`` use a second axis on the right."""
     go = load_plotly()
     figure = go.Figure()
     for curve, colour in zip(curves, _colours(curves), strict=True):
-        told = [f"<br>{safe_name(text)}" if text else "" for text in curve.told or [""] * len(curve.x)]
+        notes = [f"<br>{safe_name(text)}" if text else "" for text in curve.notes or [""] * len(curve.x)]
         figure.add_scatter(
             x=list(curve.x),
             y=list(curve.y),
@@ -107,7 +107,7 @@ def draw(curves: Sequence[Curve], title: str, x: Mapping[str, Any], y: Mapping[s
             mode=curve.mode,
             line={"color": colour, "dash": curve.dash},
             error_x=_interval(curve),
-            customdata=told,
+            customdata=notes,
             hovertemplate="%{x}, %{y}%{customdata}",
             yaxis="y2" if curve.right else "y",
         )
@@ -131,16 +131,16 @@ def draw(curves: Sequence[Curve], title: str, x: Mapping[str, Any], y: Mapping[s
 
 
 def safe_name(text: str) -> str:
-    """A name for plotly, which takes tags in any text for markup."""
+    """A name escaped for plotly, which reads tags in any text as markup."""
     return escape(harmless_line(str(text)), quote=False)
 
 
 def _summaries(x: Sequence[Any], groups: Mapping[float, Summary]) -> list[Curve]:
     rows = [summary.to_dict() for summary in groups.values()]
-    told = [f"{summary.queries:,} queries" for summary in groups.values()]
+    notes = [f"{summary.queries:,} queries" for summary in groups.values()]
     names = list(rows[0]) if rows else []
     return [
-        Curve("MRR" if name == "mrr" else name.capitalize(), x, [row[name] for row in rows], told, _mode(rows))
+        Curve("MRR" if name == "mrr" else name.capitalize(), x, [row[name] for row in rows], notes, _mode(rows))
         for name in names
     ]
 

@@ -1,4 +1,4 @@
-"""Texts and values -> HTML in which every name is escaped, and tables that a screen reader can read."""
+"""Texts and values -> HTML with all names escaped, and tables that work with a screen reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tag(name: str, /, *content: object, **attributes: object) -> Html:
 
 
 def joined(parts: Iterable[object]) -> Html:
-    """One after the other."""
+    """Join parts in order."""
     return Html("\n".join(map(safe, parts)))
 
 
@@ -67,8 +67,8 @@ def _rows(rows: Sequence[Sequence[object]], sides: Sequence[str], grouped: bool)
             [tag("th", row[0], scope="rowgroup", rowspan=len(rows), class_=sides[0])] if grouped and not place else []
         )
         cells.append(tag("th", row[key], scope="row", class_=sides[key]))
-        others = zip(row[key + 1 :], sides[key + 1 :], strict=True)
-        yield tag("tr", *cells, *(tag("td", cell, class_=side) for cell, side in others))
+        rest = zip(row[key + 1 :], sides[key + 1 :], strict=True)
+        yield tag("tr", *cells, *(tag("td", cell, class_=side) for cell, side in rest))
 
 
 def values(ident: str, caption: object, pairs: Iterable[tuple[object, object]]) -> Html:
@@ -77,10 +77,10 @@ def values(ident: str, caption: object, pairs: Iterable[tuple[object, object]]) 
 
 
 def folded(summary: object, *content: object) -> Html:
-    """What a reader can open; printed, it is open."""
+    """A folded block that a reader can open; it is open in print."""
     return tag("details", tag("summary", summary), *content)
 
 
 def bullets(items: Iterable[object], **attributes: object) -> Html:
-    """A list without an order."""
+    """An unordered list."""
     return tag("ul", *(tag("li", item) for item in items), **attributes)

@@ -1,4 +1,4 @@
-"""Sections -> one HTML file that asks nobody for anything: no script, no address, its style inside."""
+"""Sections -> one self-contained HTML file: no scripts, no external resources, inline style."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ SECTIONS: tuple[Section, ...] = (
 )
 
 
-def render(found: Findings) -> str:
+def render(findings: Findings) -> str:
     """The whole page."""
     style = STYLE.read_text(encoding="utf-8")
     digest = b64encode(sha256(style.encode()).digest()).decode()
-    names = ", ".join(run.name for run in found.runs)
-    title = f"{names} on {found.dataset}"
-    shown = [section for section in SECTIONS if section[0] != "reasons" or found.reasons]
+    names = ", ".join(run.name for run in findings.runs)
+    title = f"{names} on {findings.dataset}"
+    shown = [section for section in SECTIONS if section[0] != "reasons" or findings.reasons]
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -69,7 +69,7 @@ def render(found: Findings) -> str:
             content=f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:",
         ),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="generator", content=f"tangokg {found.version}"),
+        tag("meta", name="generator", content=f"tangokg {findings.version}"),
         tag("link", rel="icon", href="data:,"),
         tag("title", title),
         Html(f"<style>{style}</style>"),
@@ -77,45 +77,45 @@ def render(found: Findings) -> str:
     body = tag(
         "body",
         tag("a", "To the results", href="#results", class_="skip"),
-        tag("header", tag("h1", title), *_lead(found)),
+        tag("header", tag("h1", title), *_lead(findings)),
         tag("nav", bullets(tag("a", name, href=f"#{ident}") for ident, name, _, _ in shown), aria_label="Sections"),
-        tag("main", joined(_section(found, section) for section in shown)),
-        tag("footer", tag("p", f"Made by tangokg {found.version} on {found.made}.")),
+        tag("main", joined(_section(findings, section) for section in shown)),
+        tag("footer", tag("p", f"Made by tangokg {findings.version} on {findings.made}.")),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _lead(found: Findings) -> list[Html]:
-    """What the report is about, and what has to be known to read it."""
-    clock, t = found.clock, found.runs[0].metrics.t
+def _lead(findings: Findings) -> list[Html]:
+    """What the report covers, with notices that a reader needs."""
+    clock, t = findings.clock, findings.runs[0].metrics.t
     first, last = (clock.format(float(end)) for end in (t.min(), t.max()))
     parts = [
         tag(
             "p",
-            f"The {found.split} part of {found.dataset}, {first} to {last}: {found.total:,} questions.",
+            f"The {findings.split} part of {findings.dataset}, {first} to {last}: {findings.total:,} questions.",
             class_="lead",
         )
     ]
-    if found.sampled:
-        told = f"{found.asked:,} of {found.total:,} questions, drawn evenly, the same for every model."
-        parts.append(tag("p", tag("strong", "A sample: "), told, class_="notice"))
-    for run in found.runs:
+    if findings.sampled:
+        notice = f"{findings.asked:,} of {findings.total:,} questions, drawn evenly, the same for every model."
+        parts.append(tag("p", tag("strong", "A sample: "), notice, class_="notice"))
+    for run in findings.runs:
         if mark := run.metrics.not_comparable:
             parts.append(tag("p", tag("strong", f"{run.name}: "), mark, class_="notice"))
-    if found.split == "valid":
-        told = "The models and their chances were chosen on this part: on later facts they are less accurate."
-        parts.append(tag("p", told, class_="notice"))
+    if findings.split == "valid":
+        notice = "The models and their chances were chosen on this part: on later facts they are less accurate."
+        parts.append(tag("p", notice, class_="notice"))
     return parts
 
 
-def _section(found: Findings, section: Section) -> Html:
+def _section(findings: Findings, section: Section) -> Html:
     ident, title, make, about = section
     lead = tag("p", about, class_="about") if about else Html()
     return tag(
         "section",
         tag("h2", title, id=f"{ident}-heading"),
         lead,
-        make(found),
+        make(findings),
         id=ident,
         aria_labelledby=f"{ident}-heading",
     )

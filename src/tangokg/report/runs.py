@@ -1,4 +1,4 @@
-"""What a run folder holds, for people."""
+"""Readable descriptions of run folders."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SUM = "sha256 of"  # begins the key of each file's sum
 
 
 def describe(run: str | Path) -> dict[str, Any]:
-    """What a run is: its settings, its data, its metrics, and how its training ended, as subject -> name -> value."""
+    """Describe a run, its settings, data, metrics and the end of its training, as subject -> name -> value."""
     folder = RunFolder(Path(run))
     config, stored = folder.config(), folder.metrics()
-    told = describe_parts(config, folder.dataset())
-    told["run"] |= _ending(folder, config) | _made(stored)
-    told["data"] |= {"goes on from": str(folder.origin)} if folder.origin else {}
-    return told | {"metrics": {part: found for part in ("valid", "test") if (found := _measured(stored, part))}}
+    parts = describe_parts(config, folder.dataset())
+    parts["run"] |= _ending(folder, config) | _provenance(stored)
+    parts["data"] |= {"goes on from": str(folder.origin)} if folder.origin else {}
+    return parts | {"metrics": {part: figures for part in ("valid", "test") if (figures := _measured(stored, part))}}
 
 
 def describe_parts(config: RunConfig, dataset: Dataset) -> dict[str, dict[str, Any]]:
-    """What settings and data say, without a folder."""
+    """Describe settings and data, without a run folder."""
     tables = config.to_tables()
     run = {"model": config.model, "seed": config.seed}
     return {"run": run, "data": _data(dataset), "settings": tables.get("settings", {}), "training": tables["train"]}
@@ -47,23 +47,23 @@ def _ending(folder: RunFolder, config: RunConfig) -> dict[str, Any]:
         done = len(read_log(folder.log)) if folder.log.exists() else 0
         return {"ended": f"not finished: go on with `tango train --out {folder.path} --resume`", "epochs": done}
     progress = folder.progress()
-    why = why_ended(progress, config.train) or ("finished" if progress.epoch else "nothing to train")
+    ending = why_ended(progress, config.train) or ("finished" if progress.epoch else "nothing to train")
     best = {"best epoch": progress.best_epoch} if progress.best_epoch else {}
-    return {"ended": why, "epochs": progress.epoch, **best}
+    return {"ended": ending, "epochs": progress.epoch, **best}
 
 
-def _made(stored: dict[str, Any]) -> dict[str, Any]:
+def _provenance(stored: dict[str, Any]) -> dict[str, Any]:
     """Where and how long it was trained."""
-    told = {"seconds": stored.get("train_seconds"), "device": stored.get("device"), "commit": stored.get("commit")}
+    origin = {"seconds": stored.get("train_seconds"), "device": stored.get("device"), "commit": stored.get("commit")}
     versions = stored.get("versions")
-    told["version"] = versions.get("tangokg") if isinstance(versions, dict) else None
+    origin["version"] = versions.get("tangokg") if isinstance(versions, dict) else None
     mark = {"not comparable": stored.get("not_comparable")}
-    return {key: value for key, value in (told | mark).items() if value}
+    return {key: value for key, value in (origin | mark).items() if value}
 
 
 def _data(dataset: Dataset) -> dict[str, Any]:
     facts = dataset.facts
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "name": dataset.name,
         "unit": facts.clock.unit,
         "entities": f"{facts.vocab.num_entities:,}",
@@ -71,5 +71,5 @@ def _data(dataset: Dataset) -> dict[str, Any]:
     }
     for name, part in dataset.parts.items():
         first, last = (facts.clock.format(float(end(part.t))) for end in (min, max)) if len(part) else ("", "")
-        told[name] = f"{counted(len(part), 'fact')}, {first} to {last}" if len(part) else "no facts"
-    return told | {f"{SUM} {name}": found for name, found in dataset.files.items()}
+        data[name] = f"{counted(len(part), 'fact')}, {first} to {last}" if len(part) else "no facts"
+    return data | {f"{SUM} {name}": digest for name, digest in dataset.files.items()}

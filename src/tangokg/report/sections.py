@@ -30,32 +30,32 @@ def cells(summary: Summary) -> list[str]:
     return [f"{value:.2f}" for value in summary.to_dict().values()]
 
 
-def style(found: Findings, model: Ranked) -> str:
-    """Each run has a colour of its own; counters are grey."""
-    place = found.models.index(model)
-    return style_of(place) if place < len(found.runs) else f"beside{(place - len(found.runs)) % 2}"
+def style(findings: Findings, model: Ranked) -> str:
+    """Each run has its own colour; counters are grey."""
+    place = findings.models.index(model)
+    return style_of(place) if place < len(findings.runs) else f"beside{(place - len(findings.runs)) % 2}"
 
 
-def headline(found: Findings) -> Html:
-    """The figures of all models, and the test."""
+def headline(findings: Findings) -> Html:
+    """The metrics of all models, and the significance test."""
     rows: list[list[object]] = []
-    for row in found.rows:
+    for row in findings.rows:
         mrr, *hits = cells(row.figures)
         trained = "" if row.train_seconds is None else f"{row.train_seconds:,.1f}"
         rows.append([row.name, mrr, f"{row.low:.2f} to {row.high:.2f}", *hits, trained])
     columns = ("model", FIGURES[0], "95 % interval", *FIGURES[1:], "training (s)")
-    caption = f"{found.asked:,} questions of the {found.split} part, {FILTER}, in per cent"
+    caption = f"{findings.asked:,} questions of the {findings.split} part, {FILTER}, in per cent"
     parts: list[object] = [
         tag(
             "p",
             f"{run.name} has the true answer first in {run.metrics[FILTER].hits[1]:.1f}\u00a0% of the questions, and "
             f"among its first ten in {run.metrics[FILTER].hits[10]:.1f}\u00a0%.",
         )
-        for run in found.runs
+        for run in findings.runs
     ]
     parts.append(table("headline", caption, columns, rows))
-    if found.tested:
-        first, second, test = found.tested
+    if findings.tested:
+        first, second, test = findings.tested
         parts.append(
             tag(
                 "p",
@@ -63,31 +63,31 @@ def headline(found: Findings) -> Html:
                 f"{test.high:+.2f}, p = {test.p:.4f} (sign-flip test over the questions).",
             )
         )
-    stored = [(run.name, *run.stored) for run in found.runs if found.sampled and run.stored]
+    stored = [(run.name, *run.stored) for run in findings.runs if findings.sampled and run.stored]
     if stored:
-        whole = [[name, *(f"{x:.2f}" for x in own.values()), f"{count:,}"] for name, own, count in stored]
+        stored_rows = [[name, *(f"{x:.2f}" for x in figures.values()), f"{count:,}"] for name, figures, count in stored]
         caption = "All questions of the part, as measured at the end of training, time-aware, in per cent"
-        parts.append(table("stored", caption, ("model", *FIGURES, "questions"), whole))
+        parts.append(table("stored", caption, ("model", *FIGURES, "questions"), stored_rows))
     return joined(parts)
 
 
-def by_filter(found: Findings) -> Html:
-    rows = [[name, model.name, *cells(model.metrics[name])] for name in FILTERS for model in found.models]
+def by_filter(findings: Findings) -> Html:
+    rows = [[name, model.name, *cells(model.metrics[name])] for name in FILTERS for model in findings.models]
     about = bullets(f"{name}: {FILTERS_TOLD[name]}." for name in FILTERS)
     return joined(
         [table("filters", "By filter, in per cent", ("filter", "model", *FIGURES), rows, (0, 1), True), about]
     )
 
 
-def by_direction(found: Findings) -> Html:
-    groups = {DIRECTIONS_TOLD[name]: rows for name, rows in directions(found.runs[0].metrics).items()}
-    return _groups_table("direction", "By what is asked, time-aware, in per cent", "asked", found, groups)
+def by_direction(findings: Findings) -> Html:
+    groups = {DIRECTIONS_TOLD[name]: rows for name, rows in directions(findings.runs[0].metrics).items()}
+    return _groups_table("direction", "By what is asked, time-aware, in per cent", "asked", findings, groups)
 
 
-def by_stratum(found: Findings) -> Html:
+def by_stratum(findings: Findings) -> Html:
     return joined(
         [
-            _groups_table("strata", "By what was known, time-aware, in per cent", "group", found, found.groups),
+            _groups_table("strata", "By what was known, time-aware, in per cent", "group", findings, findings.groups),
             bullets(
                 [
                     "recurrent: the fact of the answer was there before.",
@@ -100,22 +100,22 @@ def by_stratum(found: Findings) -> Html:
     )
 
 
-def _groups_table(ident: str, caption: str, what: str, found: Findings, groups: Mapping[str, Tensor]) -> Html:
+def _groups_table(ident: str, caption: str, heading: str, findings: Findings, groups: Mapping[str, Tensor]) -> Html:
     """A row for each group and model."""
     rows: list[list[object]] = []
     for name, mask in groups.items():
         count = int(mask.sum())
-        for model in found.models if count else ():
-            share = f"{100 * count / found.asked:.1f} %"
+        for model in findings.models if count else ():
+            share = f"{100 * count / findings.asked:.1f} %"
             rows.append([name, model.name, *cells(narrowed(model.metrics, mask)[FILTER]), f"{count:,}", share])
-    return table(ident, caption, (what, "model", *FIGURES, "questions", "of all"), rows, (0, 1), True)
+    return table(ident, caption, (heading, "model", *FIGURES, "questions", "of all"), rows, (0, 1), True)
 
 
-def by_relation(found: Findings) -> Html:
-    """The most frequent relations; all of them when opened."""
-    summaries = [model.metrics.by_relation(FILTER) for model in found.models]
+def by_relation(findings: Findings) -> Html:
+    """The most frequent relations, and all of them in a folded table."""
+    summaries = [model.metrics.by_relation(FILTER) for model in findings.models]
     order = sorted(summaries[0], key=lambda relation: -summaries[0][relation].queries)
-    names = [model.name for model in found.models]
+    names = [model.name for model in findings.models]
     rows = [
         [relation, *(f"{of[relation].mrr:.2f}" for of in summaries), f"{summaries[0][relation].queries:,}"]
         for relation in order[: MOST_RELATIONS[1]]
@@ -125,21 +125,25 @@ def by_relation(found: Findings) -> Html:
     parts: list[object] = [table("relations", caption, columns, rows[:few])]
     if len(rows) > few:
         cut = f", the first {len(rows)}" if len(rows) < len(order) else ""
-        whole = table("relations-all", f"MRR by relation: all {len(order):,}{cut}", columns, rows)
-        parts.append(folded(f"All {len(order):,} relations", whole))
+        full_table = table("relations-all", f"MRR by relation: all {len(order):,}{cut}", columns, rows)
+        parts.append(folded(f"All {len(order):,} relations", full_table))
     return joined(parts)
 
 
-def by_time(found: Findings) -> Html:
+def by_time(findings: Findings) -> Html:
     """MRR of the questions at each time."""
-    curves = {model.name: over_time(model.metrics, FILTER) for model in found.models}
-    lines = _mrr_lines(found, curves)
+    curves = {model.name: over_time(model.metrics, FILTER) for model in findings.models}
+    lines = _mrr_lines(findings, curves)
     times = list(next(iter(curves.values())))
-    x = Axis(_time_label(found), times[0], times[-1], lambda t: _date(found, t), True, DATES)
+    x = Axis(_time_label(findings), times[0], times[-1], lambda t: _date(findings, t), True, DATES)
     title = "MRR over time"
-    about = f"MRR of the questions asked at each time of the {found.split} part, time-aware, in per cent."
+    about = f"MRR of the questions asked at each time of the {findings.split} part, time-aware, in per cent."
     rows = [
-        [_date(found, t), *(f"{of[t].mrr:.2f}" for of in curves.values()), f"{curves[found.runs[0].name][t].queries:,}"]
+        [
+            _date(findings, t),
+            *(f"{of[t].mrr:.2f}" for of in curves.values()),
+            f"{curves[findings.runs[0].name][t].queries:,}",
+        ]
         for t in times
     ]
     columns = ("time", *(f"MRR, {name}" for name in curves), "questions")
@@ -151,17 +155,17 @@ def by_time(found: Findings) -> Html:
     )
 
 
-def by_horizon(found: Findings) -> Html:
-    """MRR of the same questions, asked from further and further away."""
-    curves = {model.name: model.horizons for model in found.models}
-    far = list(found.runs[0].horizons)
-    if not far:
+def by_horizon(findings: Findings) -> Html:
+    """MRR of the same questions, asked further and further ahead."""
+    curves = {model.name: model.horizons for model in findings.models}
+    horizons = list(findings.runs[0].horizons)
+    if not horizons:
         return tag("p", "The data are too short to ask further ahead.")
-    lines = _mrr_lines(found, curves)
-    unit = found.clock.unit
-    x = Axis(f"how far ahead ({unit}s)", min(far), max(far), at=far)
+    lines = _mrr_lines(findings, curves)
+    unit = findings.clock.unit
+    x = Axis(f"how far ahead ({unit}s)", min(horizons), max(horizons), at=horizons)
     about = f"MRR of the same questions by how many {unit}s ahead they are asked, time-aware, in per cent."
-    rows = [[f"{dt:g}", name, *cells(curves[name][dt])] for dt in far for name in curves]
+    rows = [[f"{dt:g}", name, *cells(curves[name][dt])] for dt in horizons for name in curves]
     columns = (f"horizon ({unit}s)", "model", *FIGURES)
     return joined(
         [
@@ -171,10 +175,12 @@ def by_horizon(found: Findings) -> Html:
     )
 
 
-def _mrr_lines(found: Findings, curves: Mapping[str, Mapping[float, Summary]]) -> list[Line]:
+def _mrr_lines(findings: Findings, curves: Mapping[str, Mapping[float, Summary]]) -> list[Line]:
     return [
-        Line(model.name, [(x, summary.mrr) for x, summary in sorted(curves[model.name].items())], style(found, model))
-        for model in found.models
+        Line(
+            model.name, [(x, summary.mrr) for x, summary in sorted(curves[model.name].items())], style(findings, model)
+        )
+        for model in findings.models
     ]
 
 
@@ -184,31 +190,33 @@ def _per_cent(label: str, lines: Sequence[Line]) -> Axis:
     return Axis(label, 0.0, min(100.0, 10.0 * (int(most / 10) + 1)))
 
 
-def _time_label(found: Findings) -> str:
-    return f"time ({found.clock.unit}s)" if found.clock.origin is None else "date"
+def _time_label(findings: Findings) -> str:
+    return f"time ({findings.clock.unit}s)" if findings.clock.origin is None else "date"
 
 
-def _date(found: Findings, t: float) -> str:
+def _date(findings: Findings, t: float) -> str:
     try:
-        return found.clock.format(t)
+        return findings.clock.format(t)
     except DataError:  # a tick beyond the calendar
         return ""
 
 
-def training(found: Findings) -> Html:
+def training(findings: Findings) -> Html:
     """Loss and validation MRR of each epoch."""
-    logs = {run.name: run.log for run in found.runs if run.log}
+    logs = {run.name: run.log for run in findings.runs if run.log}
     parts: list[object] = []
     for key, title, label in (("loss", "Loss", "loss"), ("valid_mrr", "Validation MRR", "MRR (per cent)")):
         lines = [
-            Line(name, [(row["epoch"], row[key]) for row in log if key in row], style_of(_place(found, name)))
+            Line(name, [(row["epoch"], row[key]) for row in log if key in row], style_of(_place(findings, name)))
             for name, log in logs.items()
         ]
         lines = [line for line in lines if line.points]
         if lines:
             parts.append(_epochs(key, title, label, lines))
-    told = [f"{run.name}: {run.about['run'].get('ended', 'no epochs are kept')}." for run in found.runs if not run.log]
-    return joined([tag("div", *parts, class_="figures") if parts else Html(), *(tag("p", text) for text in told)])
+    notices = [
+        f"{run.name}: {run.about['run'].get('ended', 'no epochs are kept')}." for run in findings.runs if not run.log
+    ]
+    return joined([tag("div", *parts, class_="figures") if parts else Html(), *(tag("p", text) for text in notices)])
 
 
 def _epochs(key: str, title: str, label: str, lines: Sequence[Line]) -> Html:
@@ -220,18 +228,18 @@ def _epochs(key: str, title: str, label: str, lines: Sequence[Line]) -> Html:
     return chart(key.replace("_", "-"), title, f"{title} of each epoch of training.", lines, x, y)
 
 
-def _place(found: Findings, name: str) -> int:
-    return [run.name for run in found.runs].index(name)
+def _place(findings: Findings, name: str) -> int:
+    return [run.name for run in findings.runs].index(name)
 
 
-def about(found: Findings) -> Html:
-    """What each run is."""
+def about(findings: Findings) -> Html:
+    """The description of each run."""
     parts: list[object] = []
-    for place, run in enumerate(found.runs):
+    for place, run in enumerate(findings.runs):
         for subject, pairs in run.about.items():
             if not pairs or (place and subject == "data"):
                 continue  # all runs have the same data
-            caption = f"{found.dataset}: data" if subject == "data" else f"{run.name}: {subject}"
+            caption = f"{findings.dataset}: data" if subject == "data" else f"{run.name}: {subject}"
             shown = values(f"about-{place}-{subject}", caption, [(key, _plain(value)) for key, value in pairs.items()])
             long = subject in ("settings", "training")
             parts.append(folded(f"{run.name}: {subject}", shown) if long else shown)
@@ -239,5 +247,5 @@ def about(found: Findings) -> Html:
 
 
 def _plain(value: Any) -> Html:
-    """A setting as TOML has it."""
+    """A setting in TOML notation."""
     return safe(str(value).lower() if isinstance(value, bool) else value)

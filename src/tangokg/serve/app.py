@@ -15,7 +15,9 @@ from tangokg.serve.pages import page_router
 from tangokg.serve.routes import reading
 from tangokg.serve.service import Service
 
-BEARER = HTTPBearer(auto_error=False, description="where the service needs one")  # told; the guard is who checks
+BEARER = HTTPBearer(
+    auto_error=False, description="where the service needs one"
+)  # documentation only; the guard does the check
 
 
 def create_app(service: Service) -> FastAPI:

@@ -22,25 +22,33 @@ EVENTS = 100  # of the likeliest, at most
 REASONS = 10  # of an answer, at most
 
 
-def answer(state: State, asked: Sequence[schemas.Question], span: float) -> list[dict[str, Any] | BaseException]:
-    """The JSON of each question, or what is wrong with it: one that cannot be answered does not disturb the others."""
-    made = [_attempt(lambda q=q: _make(state, q, span)) for q in asked]
-    found: list[Any] = list(made)
-    plain = [i for i, one in enumerate(made) if isinstance(one, Made) and not asked[i].suppose]
-    for spans in (False, True):  # the library answers those of one kind together
-        some = [i for i in plain if made[i].question.span == spans]
-        if some:
-            forecasts = _attempt(lambda some=some: _forecast(state, [made[i].question for i in some], asked, some))
-            for place, i in enumerate(some):
-                if isinstance(forecasts, BaseException):  # perhaps of another question
-                    own = _attempt(lambda i=i: _forecast(state, [made[i].question], asked, [i])[0])
+def answer(state: State, requests: Sequence[schemas.Question], span: float) -> list[dict[str, Any] | BaseException]:
+    """The answer to each request as JSON, or its exception: one that fails does not stop the others."""
+    prepared = [_attempt(lambda q=q: _make(state, q, span)) for q in requests]
+    results: list[Any] = list(prepared)
+    plain = [i for i, item in enumerate(prepared) if isinstance(item, PreparedQuestion) and not requests[i].suppose]
+    for spans in (False, True):  # the library answers all questions of one kind in one batch
+        batch = [i for i in plain if prepared[i].question.span == spans]
+        if batch:
+            forecasts = _attempt(
+                lambda batch=batch: _forecast(state, [prepared[i].question for i in batch], requests, batch)
+            )
+            for place, i in enumerate(batch):
+                if isinstance(forecasts, BaseException):  # perhaps due to another question: ask alone
+                    forecast = _attempt(lambda i=i: _forecast(state, [prepared[i].question], requests, [i])[0])
                 else:
-                    own = forecasts[place]
-                found[i] = own if isinstance(own, BaseException) else _attempt(lambda i=i, own=own: made[i].told(own))
-    for i, one in enumerate(made):
-        if isinstance(one, Made) and asked[i].suppose:
-            found[i] = _attempt(lambda one=one, i=i: one.told(_forecast(one.state, [one.question], asked, [i])[0]))
-    return found
+                    forecast = forecasts[place]
+                results[i] = (
+                    forecast
+                    if isinstance(forecast, BaseException)
+                    else _attempt(lambda i=i, forecast=forecast: prepared[i].to_json(forecast))
+                )
+    for i, item in enumerate(prepared):
+        if isinstance(item, PreparedQuestion) and requests[i].suppose:
+            results[i] = _attempt(
+                lambda item=item, i=i: item.to_json(_forecast(item.state, [item.question], requests, [i])[0])
+            )
+    return results
 
 
 def _attempt(call: Any) -> Any:
@@ -51,28 +59,33 @@ def _attempt(call: Any) -> Any:
 
 
 def _forecast(
-    state: State, questions: list[Question], asked: Sequence[schemas.Question], rows: list[int]
+    state: State, questions: list[Question], requests: Sequence[schemas.Question], rows: list[int]
 ) -> list[Forecast]:
-    return state.answering.answer(questions, max(asked[i].top for i in rows))
+    return state.answering.answer(questions, max(requests[i].top for i in rows))
 
 
 @dataclass(frozen=True)
-class Made:
-    """A question, what is known for it (with what it supposes), and how its answer is told."""
+class PreparedQuestion:
+    """A checked question and the state that answers it, which includes the supposed facts."""
 
     state: State
-    asked: schemas.Question
+    request: schemas.Question
     question: Question
 
-    def told(self, forecast: Forecast) -> dict[str, Any]:
-        asked, state = self.asked, self.state
-        answers = forecast.answers[: asked.top]
-        if asked.why:
-            whole = state.known.whole()
+    def to_json(self, forecast: Forecast) -> dict[str, Any]:
+        request, state = self.request, self.state
+        answers = forecast.answers[: request.top]
+        if request.why:
+            history = state.known.whole()
             explained = explain(
-                state.forecaster.model, state.forecaster.facts, whole, self.question, forecast, number_of_answers(True)
+                state.forecaster.model,
+                state.forecaster.facts,
+                history,
+                self.question,
+                forecast,
+                number_of_answers(True),
             )
-            answers = explained.answers[: asked.top]
+            answers = explained.answers[: request.top]
         at = state.tell_text(forecast.at)
         return {
             "position": state.position,
@@ -85,69 +98,71 @@ class Made:
                 "asked": forecast.asked,
             },
             "any": forecast.happens,
-            "answers": [self._answer(rank, one) for rank, one in enumerate(answers, 1)],
+            "answers": [self._answer(rank, answer) for rank, answer in enumerate(answers, 1)],
             "warnings": warnings(state, self.question),
         }
 
-    def _answer(self, rank: int, one: Answer) -> dict[str, Any]:
-        told = {
+    def _answer(self, rank: int, answer: Answer) -> dict[str, Any]:
+        answer_json = {
             "rank": rank,
-            "name": one.name,
-            "subject": one.subject,
-            "relation": one.relation,
-            "object": one.object,
-            "share": one.share,
-            "chance": one.chance,
-            "base": base_rate(self.state, self.question, one.seen),
-            "seen": {"count": one.seen, "last": self.state.tell_text(one.last)},
+            "name": answer.name,
+            "subject": answer.subject,
+            "relation": answer.relation,
+            "object": answer.object,
+            "share": answer.share,
+            "chance": answer.chance,
+            "base": base_rate(self.state, self.question, answer.seen),
+            "seen": {"count": answer.seen, "last": self.state.tell_text(answer.last)},
         }
-        return told if one.reasons is None else told | {"why": _why(self.state, one.reasons)}
+        return (
+            answer_json if answer.reasons is None else answer_json | {"why": _reasons_json(self.state, answer.reasons)}
+        )
 
 
 def _name(text: str) -> str | None:
     return None if text == "?" else text
 
 
-def _why(state: State, reasons: Reasons) -> list[dict[str, Any]]:
+def _reasons_json(state: State, reasons: Reasons) -> list[dict[str, Any]]:
     return [
         {
-            "subject": one.subject,
-            "relation": one.relation,
-            "object": one.object,
-            "at": state.tell_text(one.time),
-            "share": one.share,
-            "sentence": f"{fact_of(one)}, {one.time}: {one.share:.0%} of the answer",
+            "subject": reason.subject,
+            "relation": reason.relation,
+            "object": reason.object,
+            "at": state.tell_text(reason.time),
+            "share": reason.share,
+            "sentence": f"{fact_of(reason)}, {reason.time}: {reason.share:.0%} of the answer",
         }
-        for one in reasons.facts[:REASONS]
-        if one.share >= WEAK
+        for reason in reasons.facts[:REASONS]
+        if reason.share >= WEAK
     ]
 
 
-def _make(state: State, asked: schemas.Question, span: float) -> Made:
-    if asked.subject is None and asked.object is None:
+def _make(state: State, request: schemas.Question, span: float) -> PreparedQuestion:
+    if request.subject is None and request.object is None:
         raise DataError("subject and object are both missing: one of them may be null. /likely names whole events.")
-    if asked.relation is None and None in (asked.subject, asked.object):
+    if request.relation is None and None in (request.subject, request.object):
         raise DataError("the relation is missing: it may be null only where subject and object are given.")
-    if asked.suppose:
-        state, _ = state.with_facts(make_facts(state, asked.suppose), state.position)
-    question = make_question(state.index, asked.subject, asked.relation, asked.object, asked.at, asked.by)
+    if request.suppose:
+        state, _ = state.with_facts(make_facts(state, request.suppose), state.position)
+    question = make_question(state.index, request.subject, request.relation, request.object, request.at, request.by)
     check_span(state, question.t, span)
-    return Made(state, asked, question)
+    return PreparedQuestion(state, request, question)
 
 
 def check_span(state: State, t: float, span: float) -> None:
-    """An error where a time lies so far ahead that nobody means it."""
+    """Raise an error if a time lies more than ``span`` after the last fact."""
     if not t - state.last <= span:
         last = state.clock.format(state.last)
         raise DataError(f"the time lies more than {span:,.0f} {state.clock.unit}s after the last fact, of {last}.")
 
 
-def base_rate(state: State, question: Question, seen: int) -> float | None:
-    """The share of the known times at which the fact stood; of a span, at least once at that rate."""
-    known = int(np.searchsorted(state.index.t, question.step))
-    if not known:
+def base_rate(state: State, question: Question, count: int) -> float | None:
+    """The share of known times with the fact; for a span, the chance of at least one at that rate."""
+    num_times = int(np.searchsorted(state.index.t, question.step))
+    if not num_times:
         return None
-    rate = seen / known
+    rate = count / num_times
     if question.since is None:
         return rate
     steps = (question.until - question.since + 1) * share_recorded(state.index)
@@ -155,7 +170,7 @@ def base_rate(state: State, question: Question, seen: int) -> float | None:
 
 
 def warnings(state: State, question: Question) -> list[str]:
-    """What the library says of questions far ahead, and of times without facts."""
+    """Warnings for questions far ahead and for times without facts."""
     gaps = "" if question.span else warn_gaps(state.index, [question.step])
     return [text for text in (warn_far(state.measured, state.index, [question.t]), gaps) if text]
 
@@ -169,5 +184,5 @@ def likely(state: State, at: Any, span: float) -> dict[str, Any]:
     return {
         "position": state.position,
         "at": state.tell_text(forecast.at),
-        "events": [{key: getattr(one, key) for key in keys} for one in forecast.answers],
+        "events": [{key: getattr(event, key) for key in keys} for event in forecast.answers],
     }

@@ -1,4 +1,4 @@
-"""What the served run is: data, figures, how far ahead they hold, and a question to begin with."""
+"""The model card of the served run: data, metrics, the trusted horizon, and an example question."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def card(state: State) -> dict[str, Any]:
 
 
 def example(state: State) -> dict[str, Any]:
-    """The subject and relation with most facts lately, among those with several objects where there are such."""
+    """The subject and relation with most recent facts, preferring pairs with several objects."""
     index = state.index
     times = np.flatnonzero(index.t <= state.last)
     window = index.window(times[-max(len(times) // 10, 1) :])
@@ -51,10 +51,10 @@ def example(state: State) -> dict[str, Any]:
 
 
 def figures(run: Path) -> dict[str, dict[str, float]]:
-    """Time-aware figures in per cent of the parts that the run was measured on; nothing where it was not."""
+    """Time-aware metrics in per cent for each evaluated part; empty if the run was not evaluated."""
     stored = RunFolder(run).metrics()
     try:
         parts = {part: stored[part]["time-aware"] for part in ("valid", "test") if part in stored}
-        return {part: {name: float(value) for name, value in own.items()} for part, own in parts.items()}
+        return {part: {name: float(value) for name, value in metrics.items()} for part, metrics in parts.items()}
     except (ValueError, LookupError, TypeError, AttributeError):
         return {}

@@ -1,4 +1,4 @@
-"""New facts of a request in the run's own ids and clock; all of them are checked before any is used."""
+"""Converts new facts of a request to the run's ids and clock; all are checked before any is used."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def make_facts(
             f"{len(wrong)} of {len(facts)} facts cannot be taken, so none was. {' '.join(wrong[:SHOWN])}{rest}"
         )
     subjects, relations, objects = ([getattr(f, c) for f in facts] for c in ("subject", "relation", "object"))
-    both = [name for pair in zip(subjects, objects, strict=True) for name in pair]
-    vocab = state.index.vocab.extend(both, relations)
-    ids, r = vocab.ids_of(both, relations)
+    names = [name for pair in zip(subjects, objects, strict=True) for name in pair]
+    vocab = state.index.vocab.extend(names, relations)
+    ids, r = vocab.ids_of(names, relations)
     s, o = np.array(ids, np.int64).reshape(-1, 2).T.copy()
     exact = np.array(moments, np.float64)
     t = np.floor(exact).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The journal and the facts of its run folder: where a start goes on, and folding the one into the other."""
+"""The journal and the facts of its run folder: replay at start, and folding the journal into the folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ID, POSITION = b"journal", b"position"  # in the metadata of history.parquet, wh
 
 
 def folded(run: Path, journal: Journal) -> int:
-    """The position up to which the facts of a run folder hold the journal: 0 where they hold none of it."""
+    """The position up to which a run folder already contains the journal; 0 if it contains none of it."""
     try:
         metadata = pq.read_schema(run / "history.parquet").metadata or {}
     except (OSError, pa.ArrowException):
@@ -30,7 +30,7 @@ def folded(run: Path, journal: Journal) -> int:
 
 
 def replay(state: State, journal: Journal, run: Path) -> State:
-    """The state with all posts that the run folder does not hold; to meet a fact again changes nothing."""
+    """The state with all posts that the run folder lacks; a repeated fact changes nothing."""
     facts = list(journal.facts_after(folded(run, journal)))
     if not facts:
         return replace(state, position=journal.last)
@@ -43,8 +43,8 @@ def replay(state: State, journal: Journal, run: Path) -> State:
 def compact(run: Path, path: Path, device: str = "cpu") -> int:
     """Write the facts of the journal into the run folder; returns the position that it now holds.
 
-    The position is stored in the file of the facts, which is replaced whole: whenever this is stopped, the next start
-    finds the facts of the folder and those of the journal that it lacks. The journal stays, for the track record.
+    The position is stored in the file of the facts, which is replaced atomically: after an interruption, the next start
+    reads the facts of the folder and the missing ones from the journal. The journal is kept for the track record.
     """
     with owning_existing(run):
         journal = Journal(path)

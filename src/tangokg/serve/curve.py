@@ -1,4 +1,4 @@
-"""The chance of a fact at many times: the continuous time of the model made visible."""
+"""The chance of a fact at many times, which shows the continuous time of the model."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from tangokg.serve.schemas import Curve
 from tangokg.serve.state import State
 
 
-def curve(state: State, asked: Curve, span: float) -> dict[str, Any]:
+def curve(state: State, request: Curve, span: float) -> dict[str, Any]:
     """The chance of (subject, relation, object), or of any object, at the steps from ``since`` to ``until``.
 
-    Each step is a question of its own: it knows all facts before it, and beyond the last fact all there are.
+    Each step is a separate question: it uses all facts before the step; after the last fact, it uses all facts.
     """
-    names = asked.subject, asked.relation, asked.object
-    first = make_question(state.index, *names, at=asked.since)
-    until = asked.until
-    end = first.step + max(asked.points - 1, 1) if until is None else make_question(state.index, *names, at=until).step
+    names = request.subject, request.relation, request.object
+    first = make_question(state.index, *names, at=request.since)
+    until = request.until
+    end = (
+        first.step + max(request.points - 1, 1) if until is None else make_question(state.index, *names, at=until).step
+    )
     check_span(state, max(first.t, end), span)
     if end < first.step or end - first.step > span:
         raise DataError(f"a curve runs from since to a later until, {span:,.0f} {state.clock.unit}s at most.")
-    steps = np.unique(np.floor(np.linspace(first.step, end, asked.points)))
+    steps = np.unique(np.floor(np.linspace(first.step, end, request.points)))
     chances = _chances(state, first.s, first.r, first.o, steps)
     return {
         "position": state.position,
@@ -61,7 +63,7 @@ def _base(state: State, s: int | None, r: int | None, o: int | None, step: float
 
 def times_of(state: State, s: int | None, r: int | None, o: int | None, step: float) -> Ids:
     """The times before a step of the facts (s, r, o), or of (s, r) with any object."""
-    _, t, back, label, other = state.index.take(np.array([s]), -np.inf, step)
-    mine = (back == 0) & (label == r)
-    found: Ids = t[mine if o is None else mine & (other == o)]
-    return found
+    _, t, inverse, label, partner = state.index.take(np.array([s]), -np.inf, step)
+    matches = (inverse == 0) & (label == r)
+    times: Ids = t[matches if o is None else matches & (partner == o)]
+    return times

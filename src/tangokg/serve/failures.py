@@ -1,4 +1,4 @@
-"""Every failure as the JSON ``{"error": {"message", "hint"}}``; no path, traceback or name of the machine is told."""
+"""Every failure as the JSON ``{"error": {"message", "hint"}}``, without paths, tracebacks or host names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 5  # mistakes of one request
 
 
 class Refused(Exception):
-    """A request that is refused with a status of its own."""
+    """A request that is refused with a specific status."""
 
     def __init__(self, status: int, message: str, hint: str = "", headers: dict[str, str] | None = None) -> None:
         self.status, self.message, self.hint, self.headers = status, message, hint, headers
@@ -31,13 +31,13 @@ def problem(status: int, message: str, hint: str = "", headers: dict[str, str] |
 
 
 def unexpected(error: Exception) -> JSONResponse:
-    """The answer to a failure of our own, which goes to the log alone."""
+    """The answer to an internal error; its details go to the log only."""
     logger.error("unexpected %s", type(error).__name__, exc_info=error)
     return problem(500, "internal error; the log of the service has the details.")
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Tell each kind of failure with its status; the guard answers what is unexpected."""
+    """Map each kind of failure to its status; the guard answers unexpected errors."""
 
     @app.exception_handler(Refused)
     async def _refused(_: Request, error: Refused) -> JSONResponse:

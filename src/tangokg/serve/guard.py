@@ -1,4 +1,4 @@
-"""Who may ask, and how much: one middleware around everything, so that no address is forgotten."""
+"""Access control and limits: one middleware around all addresses, so that none is forgotten."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from tangokg.serve.failures import Refused, problem, unexpected
 from tangokg.serve.settings import ServeSettings, Tokens
 
 SAFE = ("GET", "HEAD", "OPTIONS")
-QUESTIONS = tuple(
-    f"/api/v1/{name}" for name in ("forecast", "forecasts", "curve", "compare")
-)  # are posted, and change nothing
-EVENTS = "/api/v1/events"  # stays open, and is no request in flight
+QUESTIONS = tuple(f"/api/v1/{name}" for name in ("forecast", "forecasts", "curve", "compare"))  # posted, but read-only
+EVENTS = "/api/v1/events"  # stays open, so it does not count as in flight
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -73,8 +71,8 @@ class Guard:
             await unexpected(error)(scope, receive, sending)  # here, as what is outside adds no headers
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand on a request that is permitted, with its body; it is in flight from before its body is read."""
-        self._count(scope)  # first: guesses of a token count too
+        """Pass on a permitted request with its body; it counts as in flight before its body is read."""
+        self._count(scope)  # first, so that attempts to guess a token count too
         self._check(scope)
         flying = scope["path"] != EVENTS
         self._in_flight += flying
@@ -88,33 +86,33 @@ class Guard:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not known_host(hosts[0], self.settings.hosts):
-            raise Refused(403, "the service is not known by this host name.", "Name it with --allow-host.")
+            raise Refused(403, "this host name is not allowed.", "Name it with --allow-host.")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2].casefold() != hosts[0].casefold():
             raise Refused(403, "requests from other sites are refused.")
         if not permitted(scope, self.settings):
-            told = scopes_of(scope, self.settings.tokens)
-            if told:
+            scopes = scopes_of(scope, self.settings.tokens)
+            if scopes:
                 raise Refused(403, "this token does not permit it: new facts need a token to write.")
-            given = "this token is not known." if headers.get("authorization") else "a token is needed."
-            raise Refused(401, given, "Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+            message = "this token is not known." if headers.get("authorization") else "a token is needed."
+            raise Refused(401, message, "Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
         if scope["method"] not in SAFE and scope["path"].startswith("/api/"):
             kind = headers.get("content-type", "").partition(";")[0].strip().casefold()
             if kind != "application/json":
                 raise Refused(415, "the body must be JSON.", "Content-Type: application/json")
 
     def _count(self, scope: Scope) -> None:
-        """Requests of this address lately, and those answered now."""
-        who = (scope.get("client") or ("",))[0]
-        if not self._window.hit(self._rate, who):
-            reset = self._window.get_window_stats(self._rate, who).reset_time
+        """Limit the recent requests of this address, and the requests in flight."""
+        client = (scope.get("client") or ("",))[0]
+        if not self._window.hit(self._rate, client):
+            reset = self._window.get_window_stats(self._rate, client).reset_time
             wait = str(max(1, math.ceil(reset - time.time())))
             raise Refused(429, "too many requests from this address.", f"Try again in {wait} s.", {"Retry-After": wait})
         if self._in_flight >= self.settings.in_flight and scope["path"] != EVENTS:
             raise Refused(429, "too many requests are being answered.", "Try again in 1 s.", {"Retry-After": "1"})
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body, no longer than permitted, and not sent too slowly."""
+        """The whole body; an error if it is too long or too slow."""
         if scope["method"] in SAFE:
             return b""
         try:
@@ -159,7 +157,7 @@ def known_host(host: str, names: tuple[str, ...]) -> bool:
         _ = urlsplit(f"//{host}").port
     except ValueError:
         return False
-    if name == "localhost" or name in {one.casefold() for one in names}:
+    if name == "localhost" or name in {allowed.casefold() for allowed in names}:
         return True
     try:
         ip_address(name)
@@ -169,18 +167,18 @@ def known_host(host: str, names: tuple[str, ...]) -> bool:
 
 
 def scopes_of(scope: Scope, tokens: Tokens) -> set[str]:
-    """What the token of a request permits; every known token is compared, in constant time."""
-    kind, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+    """The scopes that the token of a request grants; every known token is compared, in constant time."""
+    kind, _, value = Headers(scope=scope).get("authorization", "").partition(" ")
     if kind.casefold() != "bearer":
         return set()
-    token, found = given.strip().encode(), set()
-    for own in tokens.read:
-        if hmac.compare_digest(own.encode(), token):
-            found.add("read")
-    for own in tokens.write:
-        if hmac.compare_digest(own.encode(), token):
-            found |= {"read", "write"}
-    return found
+    token, scopes = value.strip().encode(), set()
+    for known in tokens.read:
+        if hmac.compare_digest(known.encode(), token):
+            scopes.add("read")
+    for known in tokens.write:
+        if hmac.compare_digest(known.encode(), token):
+            scopes |= {"read", "write"}
+    return scopes
 
 
 def may_write(scope: Scope, settings: ServeSettings) -> bool:

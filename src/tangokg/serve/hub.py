@@ -1,4 +1,4 @@
-"""What happens, told to all who listen: server-sent events."""
+"""Publishes events to all listeners: server-sent events."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-WAITING = 100  # events that one listener may be behind; who is slower loses the oldest
-QUIET = 15.0  # seconds after which a comment shows that the connection lives
+WAITING = 100  # events that one listener may be behind; a slower one loses the oldest
+QUIET = 15.0  # seconds of silence after which a comment keeps the connection alive
 
 
 class Hub:
-    """Listeners of one event loop; events may come from any thread."""
+    """The listeners of one event loop; any thread may publish events."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -23,7 +23,7 @@ class Hub:
         self._loop = asyncio.get_running_loop()
 
     def close(self) -> None:
-        """End all streams; called by any thread."""
+        """End all streams; safe from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._tell, [None])
 
@@ -32,7 +32,7 @@ class Hub:
         return len(self._queues)
 
     def publish(self, events: list[dict[str, Any]]) -> None:
-        """Tell events to all listeners; called by any thread."""
+        """Send events to all listeners; safe from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             texts = [f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events]
             self._loop.call_soon_threadsafe(self._tell, texts)
@@ -45,7 +45,7 @@ class Hub:
         moved.set()
 
     async def next_event(self, seconds: float) -> bool:
-        """Wait for the next events, so long at most; whether some came."""
+        """Wait for the next events, ``seconds`` at most; True if any came."""
         try:
             await asyncio.wait_for(self._moved.wait(), seconds)
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""Every post of new facts, on disk before it is answered: SQLite with one writer, in the order of arrival."""
+"""Journal of all posts, each on disk before it is answered: SQLite with one writer, in order of arrival."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Post:
-    """What came, and what it was answered; ``scores`` and ``reliability`` are rows of the tables, less the position."""
+    """A post and its answer; ``scores`` and ``reliability`` are rows of the tables without the position."""
 
     facts: Sequence[Fact]
     digest: str
@@ -47,7 +47,7 @@ class Post:
 
 
 class Journal:
-    """One connection that writes; each post is whole and on disk, or not there at all."""
+    """The one writing connection; a post is either completely on disk or absent."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,7 +85,7 @@ class Journal:
         return None if row is None else (row[0], json.loads(row[1]))
 
     def append(self, post: Post) -> None:
-        """Write a post as the one of the position that its answer names, and return when it is on disk."""
+        """Write a post at the position that its answer names; returns when it is on disk."""
         position = post.answer["position"]
         facts = json.dumps([[f.subject, f.relation, f.object, f.at] for f in post.facts], ensure_ascii=False)
         answer = json.dumps(post.answer, ensure_ascii=False)
@@ -114,7 +114,7 @@ class Journal:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection of its own, beside the one that writes; all that it reads is of one moment."""
+    """A separate reading connection; all its queries see one consistent snapshot."""
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA query_only=ON")
         db.execute("BEGIN")

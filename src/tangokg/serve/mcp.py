@@ -1,4 +1,4 @@
-"""A service's answers as tools of the Model Context Protocol, for assistants; it talks to the REST interface alone."""
+"""Tools of the Model Context Protocol for assistants; they use only the REST interface of a service."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_server(url: str, token: str = "", version: str = "") -> MCPServer[Any]:
 
 
 class Api:
-    """The REST interface of a service. What assistants call are the public methods, whose docstrings they read."""
+    """The REST interface of a service. Assistants call the public methods and read their docstrings."""
 
     def __init__(self, url: str, token: str = "") -> None:
         self._url, self._token = _checked(url), token
@@ -73,8 +73,10 @@ class Api:
         limit: int = 50,
     ) -> dict[str, Any]:
         """Known facts of an entity, or of two, by relation and span of time; the latest first."""
-        found = self._get("facts", entity=entity, other=other, relation=relation, since=since, until=until, limit=limit)
-        return {"facts": found["facts"], "total": found["total"]}
+        response = self._get(
+            "facts", entity=entity, other=other, relation=relation, since=since, until=until, limit=limit
+        )
+        return {"facts": response["facts"], "total": response["total"]}
 
     def reasons(
         self,
@@ -91,33 +93,33 @@ class Api:
         self, subject: str | None, relation: str | None, object: str | None, at: Time, by: Time, top: int, why: bool
     ) -> dict[str, Any]:
         question = {"subject": subject, "relation": relation, "object": object, "at": at, "by": by}
-        found = self._ask("forecast", json.dumps(question | {"top": top, "why": why}).encode())
+        response = self._ask("forecast", json.dumps(question | {"top": top, "why": why}).encode())
         answers = [
             {
-                "name": one["name"],
-                "chance": one["chance"],
-                "share": one["share"],
-                "seen before": one["seen"]["count"],
-                "last seen": one["seen"]["last"],
+                "name": answer["name"],
+                "chance": answer["chance"],
+                "share": answer["share"],
+                "seen before": answer["seen"]["count"],
+                "last seen": answer["seen"]["last"],
             }
-            | ({"reasons": [reason["sentence"] for reason in one.get("why", ())]} if why else {})
-            for one in found["answers"]
+            | ({"reasons": [reason["sentence"] for reason in answer.get("why", ())]} if why else {})
+            for answer in response["answers"]
         ]
-        told = {"question": found["question"], "chance of any": found["any"], "answers": answers}
-        return told | ({"warnings": found["warnings"]} if found["warnings"] else {})
+        result = {"question": response["question"], "chance of any": response["any"], "answers": answers}
+        return result | ({"warnings": response["warnings"]} if response["warnings"] else {})
 
     def _get(self, path: str, **options: str | float | None) -> dict[str, Any]:
         return self._ask(f"{path}?{urlencode({name: value for name, value in options.items() if value is not None})}")
 
     def _ask(self, path: str, body: bytes | None = None) -> dict[str, Any]:
-        """The JSON of an answer; what goes wrong is told as the assistant's user can act on it."""
+        """The JSON of an answer; error messages say what the assistant's user can do."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         try:
             with self._opener.open(Request(f"{self._url}/api/v1/{path}", body, headers), timeout=SECONDS) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
+                result: dict[str, Any] = json.load(answer)
+                return result
         except HTTPError as error:
             raise ToolError(self._refused(error)) from None
         except ValueError:
@@ -129,18 +131,18 @@ class Api:
             ) from None
 
     def _refused(self, error: HTTPError) -> str:
-        """What the service says of a request that it does not answer."""
+        """The error message of a refused request."""
         if error.code == 401:
             return f"the service at {self._url} needs a token: set {READ}, or give --token-file."
         try:
-            told: Mapping[str, str] = json.loads(error.read())["error"]
-            return f"{told['message']} {told.get('hint', '')}".strip()
+            details: Mapping[str, str] = json.loads(error.read())["error"]
+            return f"{details['message']} {details.get('hint', '')}".strip()
         except (ValueError, LookupError, TypeError, OSError):
             return f"{self._url} answered with status {error.code}: this is not a service of tangokg."
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A token goes to the address that it was given for, and nowhere else."""
+    """Refuses redirects, so that a token is sent only to its own service."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -149,7 +151,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def _checked(url: str) -> str:
-    """An address of a service, without a slash at its end."""
+    """A checked address of a service, without a trailing slash."""
     try:
         parts = urlsplit(url)
         named = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment

@@ -1,4 +1,4 @@
-"""Search of names: those with words that begin so, then those that hold the text, then the nearest."""
+"""Search of names: first names with a word that starts with the text, then names that contain it, then the nearest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Names:
         self._add("entity", zip(vocab.entities, counts.tolist(), strict=True))
         self._add("relation", zip(vocab.relations, state.index.relations.tolist(), strict=True))
         self._sizes = vocab.num_entities, vocab.num_relations
-        self.position = state.position  # whose names are here
+        self.position = state.position  # of the journal that the names include
 
     def _add(self, kind: str, rows: Iterable[tuple[str, int]]) -> None:
         for name, facts in rows:
@@ -64,18 +64,18 @@ class Names:
         with self._lock:
             if not text.strip():
                 return self._rows("TRUE", (), kinds, limit)
-            found: list[dict[str, Any]] = []
+            rows: list[dict[str, Any]] = []
             if words:
                 match = " ".join(f'"{word}"*' for word in words)
                 inside = "id IN (SELECT rowid FROM words WHERE words MATCH ?)"
-                found = self._rows(inside, (match,), kinds, limit)
-            if len(found) < limit:
-                have = {(row["kind"], row["name"]) for row in found}
+                rows = self._rows(inside, (match,), kinds, limit)
+            if len(rows) < limit:
+                have = {(row["kind"], row["name"]) for row in rows}
                 more = self._rows("instr(lower(name), lower(?))", (text.strip(),), kinds, limit)
-                found += [row for row in more if (row["kind"], row["name"]) not in have]
-        return found[:limit] or self._near(text, kinds, limit)
+                rows += [row for row in more if (row["kind"], row["name"]) not in have]
+        return rows[:limit] or self._nearest(text, kinds, limit)
 
-    def _near(self, text: str, kinds: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
+    def _nearest(self, text: str, kinds: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
         with self._lock:
             rows = self._rows("TRUE", (), kinds, -1)
         by_name = {row["name"]: row for row in rows}

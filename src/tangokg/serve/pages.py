@@ -37,7 +37,7 @@ def page_router() -> APIRouter:
 
 @cache
 def _plotly() -> Path:
-    """Found without importing the package, which takes a while."""
+    """Located without importing plotly, which is slow."""
     spec = find_spec("plotly")
     assert spec is not None
     assert spec.origin is not None
@@ -64,6 +64,6 @@ def _send(request: Request, path: Path, caching: str) -> Response:
 
 @cache
 def _read(path: Path, changed: int) -> tuple[bytes, bytes, str]:
-    """Content, compressed content, and tag of a file as it was when it was changed last."""
+    """Content, compressed content and tag of a file; ``changed`` is its modification time."""
     content = path.read_bytes()
     return content, gzip.compress(content, 6, mtime=0), f'"{sha256(content).hexdigest()[:32]}"'

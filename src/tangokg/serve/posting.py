@@ -1,4 +1,4 @@
-"""New facts: checked whole, scored by what was known before, on disk, and only then known and answered."""
+"""Takes a post of new facts: check them, score them on earlier facts, write them to disk, then use and answer."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tangokg.serve.state import State
 
 SURPRISES = 20  # least expected facts in the answer to a post
 NEW_NAMES = 20  # new names in the answer to a post
-RARE = 0.01  # chance below which a posted fact is told to listeners as a surprise
+RARE = 0.01  # chance below which listeners are notified of a posted fact as a surprise
 
 
 class Posting:
-    """Takes posts one after the other, on a thread of their own."""
+    """Takes posts one after the other, on one thread."""
 
     def __init__(self, settings: ServeSettings, journal: Journal, names: Names, hub: Hub, gauges: Gauges) -> None:
         self.settings, self.journal, self.names, self.hub, self.gauges = settings, journal, names, hub, gauges
@@ -38,27 +38,27 @@ class Posting:
     def take(
         self, state: State, facts: Sequence[Fact], key: str | None, know: Callable[[State], None]
     ) -> dict[str, Any]:
-        """The answer to a post; with a key that was used before, that of then. ``know`` takes over the new state."""
+        """The answer to a post; for a key used before, the earlier answer. ``know`` receives the new state."""
         digest = sha256(json.dumps([list(f.model_dump().values()) for f in facts]).encode()).hexdigest()
         if key is not None and (earlier := self.journal.find(key)):
             if earlier[0] != digest:
                 raise Refused(409, "this Idempotency-Key was used for other facts.", "Use a new key for each post.")
             return earlier[1]
         with self.gauges.posting.time():
-            made = make_facts(state, facts, self.settings.late, self.settings.ahead)
+            candidates = make_facts(state, facts, self.settings.late, self.settings.ahead)
             position = state.position + 1
-            grown, new = state.with_facts(made, position)
+            grown, new = state.with_facts(candidates, position)
             scored = _score(state, new)
-            told = _told(grown, new, scored)
+            scored_facts = _facts_json(grown, new, scored)
             answer = {
                 "position": position,
                 "added": len(new),
                 "known": len(facts) - len(new),
-                "surprise": sorted(told, key=lambda one: (one["chance"], -one["rank"]))[:SURPRISES],
+                "surprise": sorted(scored_facts, key=lambda fact: (fact["chance"], -fact["rank"]))[:SURPRISES],
                 "new_names": _new_names(state, grown)[:NEW_NAMES],
             }
             posted_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            post = Post(facts, digest, posted_at, answer, key, _rows(new, told, scored), scored.bins)
+            post = Post(facts, digest, posted_at, answer, key, _rows(new, scored_facts, scored), scored.bins)
             try:
                 self.journal.append(post)
             except sqlite3.Error:
@@ -68,7 +68,7 @@ class Posting:
         return answer
 
     def _spread(self, grown: State, new: Quadruples, scored: Scored, answer: dict[str, Any], posted_at: str) -> None:
-        """Tell those who keep figures, names or streams."""
+        """Update metrics and names, and notify the listeners."""
         vocab = new.vocab
         counts = Counter([("entity", vocab.entities[i]) for column in (new.s, new.o) for i in column.tolist()])
         counts.update(("relation", vocab.relations[i]) for i in new.r.tolist())
@@ -77,29 +77,29 @@ class Posting:
         self.gauges.added.inc(len(new))
         for rank in scored.rank:
             self.gauges.rank.observe(rank)
-        for _, said, happened, _ in scored.bins:
-            self.gauges.said.inc(said)
+        for _, expected, happened, _ in scored.bins:
+            self.gauges.said.inc(expected)
             self.gauges.happened.inc(happened)
-        rare = [one for one in answer["surprise"] if one["chance"] < RARE]
-        told = [{"type": "surprise", "position": grown.position, **one, "posted_at": posted_at} for one in rare]
-        self.hub.publish([{"type": "facts", "position": grown.position, "added": len(new)}, *told])
+        rare = [fact for fact in answer["surprise"] if fact["chance"] < RARE]
+        events = [{"type": "surprise", "position": grown.position, **fact, "posted_at": posted_at} for fact in rare]
+        self.hub.publish([{"type": "facts", "position": grown.position, "added": len(new)}, *events])
 
 
 def _score(state: State, new: Quadruples) -> Scored:
     try:
         return scoring.score(state, new)
-    except TangoError:  # such as scores that are no numbers, so far ahead: the facts are true all the same
+    except TangoError:  # such as NaN scores far ahead: the facts are accepted all the same
         return scoring.NOTHING
 
 
 def _new_names(before: State, after: State) -> list[str]:
-    """Names of entities, then of relations, that came with a post."""
+    """Names of the entities, then of the relations, that are new with a post."""
     old, new = before.index.vocab, after.index.vocab
     return [*new.entities[len(old.entities) :], *new.relations[len(old.relations) :]]
 
 
-def _told(state: State, new: Quadruples, scored: Scored) -> list[dict[str, Any]]:
-    """Each scored fact by name."""
+def _facts_json(state: State, new: Quadruples, scored: Scored) -> list[dict[str, Any]]:
+    """The scored facts with names instead of ids."""
     vocab = new.vocab
     return [
         {
@@ -114,9 +114,9 @@ def _told(state: State, new: Quadruples, scored: Scored) -> list[dict[str, Any]]
     ]
 
 
-def _rows(new: Quadruples, told: list[dict[str, Any]], scored: Scored) -> list[tuple[Any, ...]]:
+def _rows(new: Quadruples, scored_facts: list[dict[str, Any]], scored: Scored) -> list[tuple[Any, ...]]:
     steps = new.t[scored.rows].astype(float).tolist()
     return [
-        (one["subject"], one["relation"], one["object"], step, one["rank"], back, one["chance"])
-        for one, step, back in zip(told, steps, scored.rank_of_subject, strict=True)
+        (fact["subject"], fact["relation"], fact["object"], step, fact["rank"], subject_rank, fact["chance"])
+        for fact, step, subject_rank in zip(scored_facts, steps, scored.rank_of_subject, strict=True)
     ]

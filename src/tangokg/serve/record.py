@@ -1,4 +1,4 @@
-"""The track record: what was said of posted facts, counted from the journal."""
+"""The track record: how well posted facts were predicted, computed from the journal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from tangokg.serve.journal import reading
 
-Tell = Callable[[float], str | int | float]  # a step -> a time as people write it
+Tell = Callable[[float], str | int | float]  # a step -> a readable time
 
 RANKS = "SELECT rank AS x FROM scores UNION ALL SELECT rank_of_subject FROM scores"
 
 
 def record(path: Path, tell: Tell) -> dict[str, Any]:
-    """Figures over all posted facts whose names were known, in per cent; each fact is asked for both ways."""
+    """Metrics in per cent over all posted facts with known names; each fact is asked in both directions."""
     with reading(path) as db:
         position, batches = db.execute("SELECT coalesce(max(position), 0), count(*) FROM posts").fetchone()
         count, mrr, first, ten = db.execute(
@@ -36,13 +36,13 @@ def record(path: Path, tell: Tell) -> dict[str, Any]:
         "mrr": percent[0],
         "hits@1": percent[1],
         "hits@10": percent[2],
-        "reliability": [{"said": said, "happened": happened, "count": n} for said, happened, n in bins],
+        "reliability": [{"said": expected, "happened": happened, "count": n} for expected, happened, n in bins],
         "over_time": [{"at": tell(step), "mrr": mrr, "count": n} for step, mrr, n in over_time],
     }
 
 
 def surprises(path: Path, tell: Tell, limit: int) -> dict[str, Any]:
-    """The posted facts that were least expected."""
+    """The posted facts with the lowest predicted chance."""
     columns = ("subject", "relation", "object", "step", "rank", "chance", "posted_at")
     with reading(path) as db:
         (position,) = db.execute("SELECT coalesce(max(position), 0) FROM posts").fetchone()
@@ -51,6 +51,6 @@ def surprises(path: Path, tell: Tell, limit: int) -> dict[str, Any]:
             "ORDER BY chance, rank DESC, position DESC LIMIT ?",
             (limit,),
         ).fetchall()
-    found = [dict(zip(columns, row, strict=True)) for row in rows]
-    told = [{"at" if k == "step" else k: tell(v) if k == "step" else v for k, v in one.items()} for one in found]
-    return {"position": position, "surprises": told}
+    facts = [dict(zip(columns, row, strict=True)) for row in rows]
+    renamed = [{"at" if k == "step" else k: tell(v) if k == "step" else v for k, v in fact.items()} for fact in facts]
+    return {"position": position, "surprises": renamed}

@@ -1,4 +1,4 @@
-"""The addresses that read: health, card, names, forecasts, curves, facts, neighbourhoods."""
+"""The addresses that only read: health, card, names, forecasts, curves, facts, neighbourhoods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
-from tangokg.serve import looking, schemas, told
+from tangokg.serve import looking, responses, schemas
 from tangokg.serve.failures import Refused
 from tangokg.serve.service import Service
 
@@ -17,35 +17,35 @@ Text = Annotated[str | None, Query(min_length=1, max_length=500)]
 Moment = Annotated[str | None, Query(min_length=1, max_length=40)]
 STEP = 0.5  # seconds; an event may pass between two looks
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    400: {"model": told.Failed, "description": "the request cannot be answered: the message says why"},
-    401: {"model": told.Failed, "description": "a token is missing or wrong"},
+    400: {"model": responses.Failed, "description": "the request cannot be answered: the message says why"},
+    401: {"model": responses.Failed, "description": "a token is missing or wrong"},
     403: {
-        "model": told.Failed,
+        "model": responses.Failed,
         "description": "the token does not permit this, or the request comes from another site",
     },
-    404: {"model": told.Failed, "description": "a name is unknown; the hint has the nearest"},
-    409: {"model": told.Failed, "description": "the journal does not fit the request"},
-    413: {"model": told.Failed, "description": "the request is too large"},
-    415: {"model": told.Failed, "description": "the body is not JSON"},
-    422: {"model": told.Failed, "description": "the body or a parameter has another form"},
-    429: {"model": told.Failed, "description": "too many requests; Retry-After says when to try again"},
+    404: {"model": responses.Failed, "description": "a name is unknown; the hint has the nearest"},
+    409: {"model": responses.Failed, "description": "the journal does not fit the request"},
+    413: {"model": responses.Failed, "description": "the request is too large"},
+    415: {"model": responses.Failed, "description": "the body is not JSON"},
+    422: {"model": responses.Failed, "description": "the body or a parameter has another form"},
+    429: {"model": responses.Failed, "description": "too many requests; Retry-After says when to try again"},
 }
 
 
-def telling(model: type[told.Told]) -> dict[str, Any]:
-    """Name what an address answers in the OpenAPI document; the answer itself is sent as it is, unchecked."""
+def telling(model: type[responses.ResponseModel]) -> dict[str, Any]:
+    """Document the response model of an address in OpenAPI; the answer itself is sent unchecked."""
     return {"response_model": None, "responses": {200: {"model": model}}}
 
 
 def reading(service: Service) -> APIRouter:
-    """All of them, for one service."""
+    """The routes, for one service."""
     router = APIRouter(prefix="/api/v1", responses=RESPONSES)
 
-    @router.get("/health", **telling(told.Health))
+    @router.get("/health", **telling(responses.Health))
     async def health() -> dict[str, Any]:
         return service.health()
 
-    @router.get("/names", **telling(told.Names))
+    @router.get("/names", **telling(responses.Names))
     def names(
         q: Annotated[str, Query(max_length=200)] = "",
         kind: Literal["entity", "relation"] | None = None,
@@ -53,35 +53,35 @@ def reading(service: Service) -> APIRouter:
     ) -> dict[str, Any]:
         return {"position": service.names.position, "names": service.names.find(q, kind, limit)}
 
-    @router.post("/forecast", **telling(told.Forecast))
+    @router.post("/forecast", **telling(responses.Forecast))
     async def forecast(question: schemas.Question) -> Any:
         return (await _ask(service, [question]))[0]
 
-    @router.post("/forecasts", **telling(told.Forecasts))
-    async def forecasts(asked: schemas.Questions) -> dict[str, Any]:
-        found = await _ask(service, asked.questions)
-        return {"position": min(one["position"] for one in found), "forecasts": found}
+    @router.post("/forecasts", **telling(responses.Forecasts))
+    async def forecasts(request: schemas.Questions) -> dict[str, Any]:
+        answers = await _ask(service, request.questions)
+        return {"position": min(answer["position"] for answer in answers), "forecasts": answers}
 
-    @router.post("/compare", **telling(told.Compared))
+    @router.post("/compare", **telling(responses.Compared))
     async def compare(question: schemas.Question) -> dict[str, Any]:
         await wait_for_position(service, question.min_position or 0)
         first, second = await asyncio.gather(
             *map(asyncio.wrap_future, await asyncio.to_thread(service.compare, question))
         )
         card = service.card()
-        known = [one["forecast"]["position"] for one in ({"forecast": first}, second) if "forecast" in one]
+        known = [answer["forecast"]["position"] for answer in ({"forecast": first}, second) if "forecast" in answer]
         runs = [_named(card, {"forecast": first}), _named(card["beside"], second)]
         return {"position": min(known), "runs": runs}
 
-    @router.get("/likely", **telling(told.Likely))
+    @router.get("/likely", **telling(responses.Likely))
     async def likely(at: Moment = None, top: Annotated[int, Query(ge=1, le=100)] = 20) -> dict[str, Any]:
         return await asyncio.wrap_future(service.likely(at, top))
 
-    @router.post("/curve", **telling(told.ChanceCurve))
-    async def curve(asked: schemas.Curve) -> dict[str, Any]:
-        return await asyncio.wrap_future(await asyncio.to_thread(service.curve, asked))
+    @router.post("/curve", **telling(responses.ChanceCurve))
+    async def curve(request: schemas.Curve) -> dict[str, Any]:
+        return await asyncio.wrap_future(await asyncio.to_thread(service.curve, request))
 
-    @router.get("/facts", **telling(told.KnownFacts))
+    @router.get("/facts", **telling(responses.KnownFacts))
     def facts(
         entity: Text = None,
         other: Text = None,
@@ -95,7 +95,7 @@ def reading(service: Service) -> APIRouter:
         first, second = (other, None) if entity is None else (entity, other)
         return looking.find_facts(state, first, second, relation, since, until, limit)
 
-    @router.get("/neighbourhood", **telling(told.Neighbourhood))
+    @router.get("/neighbourhood", **telling(responses.Neighbourhood))
     def neighbourhood(
         entity: Annotated[str, Query(min_length=1, max_length=500)],
         limit: Annotated[int, Query(ge=1, le=200)] = 12,
@@ -107,8 +107,8 @@ def reading(service: Service) -> APIRouter:
     return router
 
 
-def _named(card: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    return {"run": card["run"], "model": card["model"], "forecast": None, "error": None} | found
+def _named(card: dict[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
+    return {"run": card["run"], "model": card["model"], "forecast": None, "error": None} | outcome
 
 
 async def _ask(service: Service, questions: Sequence[schemas.Question]) -> list[Any]:
@@ -120,10 +120,10 @@ async def _ask(service: Service, questions: Sequence[schemas.Question]) -> list[
 
 
 async def wait_for_position(service: Service, position: int) -> None:
-    """Until the journal is so far; an error where it takes too long."""
+    """Wait until the journal has reached a position; raise an error after too long."""
     end = time.monotonic() + service.settings.wait
     while service.state.position < position:
-        left = end - time.monotonic()
-        if left <= 0:
+        remaining = end - time.monotonic()
+        if remaining <= 0:
             raise Refused(409, f"the journal is at position {service.state.position}, before {position}.", "Try again.")
-        await service.hub.next_event(min(left, STEP))
+        await service.hub.next_event(min(remaining, STEP))

@@ -62,7 +62,7 @@ def serve(
 
 
 def _bound(settings: ServeSettings) -> socket.socket:
-    """A socket with the address, so that one that is taken is told before anything is loaded."""
+    """A socket bound to the address, so that an address in use is reported before anything is loaded."""
     listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
     if os.name == "posix":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -71,7 +71,7 @@ def _bound(settings: ServeSettings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"{settings.host} port {settings.port} cannot be listened on: {error.strerror or error}. "
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}. "
             f"Take another --port or --host."
         ) from None
     return listener
@@ -87,7 +87,7 @@ def free_port(host: str, port: int) -> int:
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, and ends the streams of events when it is told to stop: it would wait for them."""
+    """Calls ``tell`` when it listens, and ends the event streams at shutdown, which would wait for them otherwise."""
 
     def __init__(self, config: uvicorn.Config, service: Service, tell: Callable[[], None]) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""What was said of new facts before they were known: ranks, chances, and how far shares can be trusted."""
+"""Scores new facts before they are known: ranks, chances, and the calibration of shares."""
 
 from __future__ import annotations
 
@@ -45,57 +45,57 @@ NOTHING = Scored(np.zeros(0, np.int64), [], [], [], [])
 
 
 def score(state: State, new: Quadruples) -> Scored:
-    """Ask for each new fact at its time, by what was known before this post of the steps before that time."""
+    """Rank each new fact at its time, from the facts before that time that were known before this post."""
     today = new.t == state.index.t[-1]
     first, second = (_score(state, known, new, r) for known, r in ((state.eve, today), (state.known, ~today)))
     columns = {f.name: [*getattr(first, f.name), *getattr(second, f.name)] for f in fields(Scored) if f.name != "rows"}
     return Scored(np.concatenate([first.rows, second.rows]), **columns)
 
 
-def _score(state: State, known: Known, new: Quadruples, among: NDArray[np.bool_]) -> Scored:
+def _score(state: State, known: Known, new: Quadruples, mask: NDArray[np.bool_]) -> Scored:
     vocab = known.index.vocab
     named = (np.maximum(new.s, new.o) < vocab.num_entities) & (new.r < vocab.num_relations)
-    rows = np.flatnonzero(among & named & (new.t > state.index.t[0]))
+    rows = np.flatnonzero(mask & named & (new.t > state.index.t[0]))
     if not len(rows):
         return NOTHING
     answering = state.answering_from(known)
     s, r, o, t = (column[rows] for column in (new.s, new.r, new.o, new.t))
-    asked = Asked(
+    questions = QuestionBatch(
         np.concatenate([s, o]), np.concatenate([r, r + vocab.num_relations]), np.concatenate([o, s]), np.tile(t, 2)
     )
     number = len(rows)
     rank, share = np.zeros(2 * number), np.zeros(2 * number)
-    true = _true_objects(state.index, asked, vocab)
+    true = _true_objects(state.index, questions, vocab)
     best_rows: list[int] = []
     best: list[tuple[Tensor, Tensor]] = []
-    judged = set(asked.first_of_pairs(number)[:JUDGED].tolist())
+    judged = set(questions.first_of_pairs(number)[:JUDGED].tolist())
     with torch.inference_mode():
-        for some, scores in _scores(known, asked):
-            answer = torch.from_numpy(asked.o[some])
-            left_out = _pairs(asked, some, true)
+        for batch, scores in _scores(known, questions):
+            answer = torch.from_numpy(questions.o[batch])
+            left_out = _pairs(questions, batch, true)
             ranks = rank_answers(scores.cpu(), answer, {"": left_out})
-            rank[some] = ranks[""].realistic.numpy()
+            rank[batch] = ranks[""].realistic.numpy()
             p = known.model.probabilities(scores).cpu().double()
-            share[some] = p.gather(1, answer[:, None])[:, 0].numpy()
-            for place, row in enumerate(some.tolist()):
+            share[batch] = p.gather(1, answer[:, None])[:, 0].numpy()
+            for place, row in enumerate(batch.tolist()):
                 if row in judged:
                     top = torch.topk(p[place], min(CANDIDATES, p.shape[1]))
                     best_rows.append(row)
                     best.append((top.indices, top.values))
     objects, values = (torch.cat(list(part)).numpy() for part in zip(*best, strict=True))
-    of = np.repeat(np.array(best_rows, np.int64), [len(some) for some, _ in best])
-    facts = np.concatenate([np.arange(number), of]), np.concatenate([asked.o[:number], objects])
-    said, chance = _calibrated(answering, asked, *facts, np.concatenate([share[:number], values]))
+    of = np.repeat(np.array(best_rows, np.int64), [len(batch) for batch, _ in best])
+    facts = np.concatenate([np.arange(number), of]), np.concatenate([questions.o[:number], objects])
+    shares, chance = _calibrated(answering, questions, *facts, np.concatenate([share[:number], values]))
     happened = np.array(
-        [o in true[asked.key(row)] for row, o in zip(of.tolist(), objects.tolist(), strict=True)], float
+        [o in true[questions.key(row)] for row, o in zip(of.tolist(), objects.tolist(), strict=True)], float
     )
-    bins = _bins(said[number:].numpy(), happened)
+    bins = _bins(shares[number:].numpy(), happened)
     return Scored(rows, rank[:number].tolist(), rank[number:].tolist(), chance[:number].tolist(), bins)
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """Questions (s, label) at a step, and the object that came."""
+class QuestionBatch:
+    """Questions (s, label) at a step, with the true object."""
 
     s: Ids
     label: Ids
@@ -114,57 +114,57 @@ class Asked:
 True_ = dict[tuple[int, int, int], set[int]]  # (s, label, t) -> all true objects
 
 
-def _true_objects(index: HistoryIndex, asked: Asked, vocab: Vocabulary) -> True_:
-    """What is true at the same time: of the post, and of what was known, among the candidates of ``vocab``."""
+def _true_objects(index: HistoryIndex, questions: QuestionBatch, vocab: Vocabulary) -> True_:
+    """All true objects at the same times, from the post and from known facts, limited to the entities of ``vocab``."""
     true: True_ = {}
-    for row, o in enumerate(asked.o.tolist()):
-        true.setdefault(asked.key(row), set()).add(o)
+    for row, o in enumerate(questions.o.tolist()):
+        true.setdefault(questions.key(row), set()).add(o)
     count = vocab.num_relations
-    for t in np.unique(asked.t).tolist():
-        s, _, back, r, o = index.take(np.unique(asked.s[asked.t == t]), t, t + 1)
-        label = r.astype(np.int64) + back.astype(np.int64) * count
+    for t in np.unique(questions.t).tolist():
+        s, _, inverse, r, o = index.take(np.unique(questions.s[questions.t == t]), t, t + 1)
+        label = r.astype(np.int64) + inverse.astype(np.int64) * count
         for a, b, c in zip(s.tolist(), label.tolist(), o.tolist(), strict=True):
             if (a, b, t) in true and c < vocab.num_entities:
                 true[a, b, t].add(c)
     return true
 
 
-def _pairs(asked: Asked, some: Ids, true: True_) -> tuple[Tensor, Tensor]:
-    pairs = [(place, o) for place, row in enumerate(some.tolist()) for o in sorted(true[asked.key(row)])]
+def _pairs(questions: QuestionBatch, batch: Ids, true: True_) -> tuple[Tensor, Tensor]:
+    pairs = [(place, o) for place, row in enumerate(batch.tolist()) for o in sorted(true[questions.key(row)])]
     rows, objects = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T
     return rows, objects
 
 
-def _scores(known: Known, asked: Asked) -> Iterator[tuple[Ids, Tensor]]:
+def _scores(known: Known, questions: QuestionBatch) -> Iterator[tuple[Ids, Tensor]]:
     """Rows and their scores (B, N), in order of time."""
     model = known.model.eval()
-    times = np.unique(asked.t)
-    most = 1 if model.one_by_one else TIMES
+    times = np.unique(questions.t)
+    batch_times = 1 if model.one_by_one else TIMES
     size = max(1, CELLS // known.num_entities)
-    for first in range(0, len(times), most):
-        t = times[first : first + most]
-        inside = np.flatnonzero(np.isin(asked.t, t))
+    for first in range(0, len(times), batch_times):
+        t = times[first : first + batch_times]
+        inside = np.flatnonzero(np.isin(questions.t, t))
         windows = known.windows(torch.from_numpy(t.astype(np.float64)))
-        encoded = known.encode(windows, torch.from_numpy(asked.s[inside]))
-        for some in np.split(inside, range(size, len(inside), size)):
-            columns = (np.searchsorted(t, asked.t[some]), asked.s[some], asked.label[some])
+        encoded = known.encode(windows, torch.from_numpy(questions.s[inside]))
+        for batch in np.split(inside, range(size, len(inside), size)):
+            columns = (np.searchsorted(t, questions.t[batch]), questions.s[batch], questions.label[batch])
             window, s, r = (torch.from_numpy(column).to(known.device) for column in columns)
-            yield some, model.score(encoded, Queries(window, s, r, s))
+            yield batch, model.score(encoded, Queries(window, s, r, s))
 
 
-def _calibrated(answering: Answering, asked: Asked, rows: Ids, o: Ids, p: Floats) -> tuple[Tensor, Tensor]:
+def _calibrated(answering: Answering, questions: QuestionBatch, rows: Ids, o: Ids, p: Floats) -> tuple[Tensor, Tensor]:
     """Share and chance of some objects of the forward questions ``rows``."""
-    t = torch.from_numpy(asked.t[rows].astype(np.float64))
+    t = torch.from_numpy(questions.t[rows].astype(np.float64))
     known = torch.searchsorted(answering.known.index.times, t)
-    pair = torch.from_numpy(asked.s[rows] * answering.labels + asked.label[rows])
+    pair = torch.from_numpy(questions.s[rows] * answering.labels + questions.label[rows])
     when = AskedAt(known, t, t, False)
     share, chance, _ = answering.chances_of(pair, torch.from_numpy(o), when, torch.from_numpy(p))
     return share, chance
 
 
-def _bins(said: Floats, happened: Floats) -> list[Bin]:
-    number = np.minimum((said * BINS).astype(int), BINS - 1)
+def _bins(shares: Floats, happened: Floats) -> list[Bin]:
+    number = np.minimum((shares * BINS).astype(int), BINS - 1)
     return [
-        (int(i), float(said[number == i].sum()), float(happened[number == i].sum()), int((number == i).sum()))
+        (int(i), float(shares[number == i].sum()), float(happened[number == i].sum()), int((number == i).sum()))
         for i in np.unique(number)
     ]

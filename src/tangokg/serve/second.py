@@ -14,39 +14,39 @@ from tangokg.serve.state import State
 
 
 class Second:
-    """Used by the slow thread alone. Its folder is only read: it is told the posts of the first run's journal."""
+    """Used by the slow thread alone. Only reads its folder, and takes posts from the first run's journal."""
 
     def __init__(self, forecaster: Forecaster, first: Forecaster, run: Path, journal: Path) -> None:
-        if _counted(forecaster) != _counted(first):
+        if _timing(forecaster) != _timing(first):
             raise ConfigError(
-                f"--beside {run}: its times are {_counted(forecaster)}, those of the served run {_counted(first)}: "
-                f"they cannot be asked the same. Give a run of data with the same times."
+                f"--beside {run}: its times are {_timing(forecaster)}, those of the served run {_timing(first)}: "
+                f"they cannot answer the same questions. Give a run of data with the same times."
             )
         self.state = State.of(forecaster)
         self.name, self._journal, self._figures = run.resolve().name, journal, card.figures(run)
 
     def caught_up(self) -> State:
-        """Its state with all posts so far; a fact that its folder holds already changes nothing."""
+        """The state with all posts so far; facts that the run folder already has change nothing."""
         facts, position = facts_since(self._journal, self.state.position)
         if position > self.state.position:
             self.state = self.state.with_facts(make_facts(self.state, facts), position)[0]
         return self.state
 
     def answer(self, question: schemas.Question, span: float) -> dict[str, Any]:
-        """Its forecast, or what is wrong with the question for this run alone: it may lack a name."""
-        (found,) = asking.answer(self.caught_up(), [question], span)
-        if isinstance(found, TangoError):
-            return {"error": {"message": str(found)}}
-        if isinstance(found, BaseException):
-            raise found
-        return {"forecast": found}
+        """The forecast, or the error of the question for this run alone, such as an unknown name."""
+        (result,) = asking.answer(self.caught_up(), [question], span)
+        if isinstance(result, TangoError):
+            return {"error": {"message": str(result)}}
+        if isinstance(result, BaseException):
+            raise result
+        return {"forecast": result}
 
     def about(self) -> dict[str, Any]:
-        """What tells it from the first."""
+        """What distinguishes this run from the first."""
         return {"run": self.name, "model": self.state.forecaster.config.model, "metrics": self._figures}
 
 
-def _counted(forecaster: Forecaster) -> str:
-    """How a run tells time; dates need no common origin, as they are exchanged as text."""
+def _timing(forecaster: Forecaster) -> str:
+    """How a run counts time; dates need no common origin, as they are exchanged as text."""
     clock = forecaster.dataset.clock
     return "plain numbers" if clock.origin is None else f"dates ({clock.timezone}) in {clock.unit}s"

@@ -27,14 +27,14 @@ from tangokg.serve.worker import Turn, Worker
 
 SLOW = 32  # requests for reasons, curves and events that may wait
 TRIMMED = 100  # posts after which memory that is free goes back to the system
-PATIENCE = 2.0  # seconds for what they are doing when the service stops
+PATIENCE = 2.0  # seconds to finish the current work when the service stops
 T = TypeVar("T")
 
 
 class Service:
-    """A run that answers: one thread answers, one beside it what takes long, and one takes posts, one after the other.
+    """A served run: one thread answers, a second answers slow requests, and a third takes posts one by one.
 
-    The state is replaced whole, by the thread of the posts; answers name the position of the one they were made with.
+    The thread of the posts replaces the state as a whole; each answer names the position of the state it used.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Service:
         self._card = lru_cache(maxsize=1)(card.card)
 
     def start(self) -> None:
-        """Begin to answer; what the first question of all would wait for is made now."""
+        """Start the threads, and warm up so that the first question does not wait."""
         self.worker.start()
         self._slow.start()
         self._posts.start()
@@ -76,7 +76,7 @@ class Service:
         self._card(self.state)
 
     def _warm_posts(self) -> None:
-        state = self.state.apart()
+        state = self.state.copy_for_thread()
         last = state.forecaster.facts
         scoring.score(state, last.select(last.t == state.index.t[-1]).select(slice(1)))
 
@@ -91,7 +91,7 @@ class Service:
         return asking.answer(self.state, questions, self.settings.span)
 
     def ask(self, questions: Sequence[schemas.Question]) -> list[Future[Any]]:
-        """The answers to come; unknown names are an error at once."""
+        """Futures of the answers; unknown names raise an error immediately."""
         for question in questions:
             if not question.suppose:  # which may bring new ones
                 self.state.check_names(question.subject, question.relation, question.object)
@@ -104,13 +104,16 @@ class Service:
             for question in questions
         ]
 
-    # What takes seconds on much data, beside all else: on a thread of its own, from the state as it is then
+    # Slow requests (seconds on large data) run on their own thread, from the state at that moment
 
     def _reserve(self, number: int) -> None:
         with self._lock:
             if self._slow_waiting + number > SLOW:
                 raise Refused(
-                    429, "too many wait for reasons, curves or events.", "Try again in 5 s.", {"Retry-After": "5"}
+                    429,
+                    "too many requests wait for reasons, curves or events.",
+                    "Try again in 5 s.",
+                    {"Retry-After": "5"},
                 )
             self._slow_waiting += number
 
@@ -122,26 +125,26 @@ class Service:
         with self._lock:
             self._slow_waiting -= 1
 
-    def _beside(self, find: Callable[[State], T]) -> Future[T]:
+    def _run_slow(self, find: Callable[[State], T]) -> Future[T]:
         self._reserve(1)
-        return self._counted(self._slow.run(lambda: find(self._apart())))
+        return self._counted(self._slow.run(lambda: find(self._slow_state())))
 
-    def _apart(self) -> State:
+    def _slow_state(self) -> State:
         """A copy of the state for the slow thread, made once for each state."""
         state = self.state
         if self._copied is None or self._copied[0] is not state:
-            self._copied = state, state.apart()
+            self._copied = state, state.copy_for_thread()
         return self._copied[1]
 
     def _answer_slowly(self, questions: Sequence[schemas.Question]) -> list[Any]:
-        return asking.answer(self._apart(), questions, self.settings.span)
+        return asking.answer(self._slow_state(), questions, self.settings.span)
 
-    def curve(self, asked: schemas.Curve) -> Future[dict[str, Any]]:
-        self.state.check_names(asked.subject, asked.relation, asked.object)
-        return self._beside(lambda state: curve.curve(state, asked, self.settings.span))
+    def curve(self, request: schemas.Curve) -> Future[dict[str, Any]]:
+        self.state.check_names(request.subject, request.relation, request.object)
+        return self._run_slow(lambda state: curve.curve(state, request, self.settings.span))
 
     def compare(self, question: schemas.Question) -> list[Future[Any]]:
-        """The answers to come of both runs."""
+        """Futures of the answers of both runs."""
         if (second := self._second) is None:
             raise Refused(404, "only one run is served.", "Start the service with --beside RUN.")
         (first,) = self.ask([question])
@@ -149,23 +152,23 @@ class Service:
         return [first, self._counted(self._slow.run(lambda: second.answer(question, self.settings.span)))]
 
     def likely(self, at: Any, top: int) -> Future[dict[str, Any]]:
-        """The likeliest events, kept for the questions to come until new facts arrive."""
+        """The likeliest events, cached until new facts arrive."""
 
         def look(state: State) -> dict[str, Any]:
-            found = self._likely(state, at)
-            return found | {"events": found["events"][:top]}
+            events_json = self._likely(state, at)
+            return events_json | {"events": events_json["events"][:top]}
 
-        return self._beside(look)
+        return self._run_slow(look)
 
     def _make_likely(self, state: State, at: Any) -> dict[str, Any]:
         return asking.likely(state, at, self.settings.span)
 
     def post(self, facts: Sequence[schemas.Fact], key: str | None) -> Future[dict[str, Any]]:
-        """Take new facts; the answer comes when they are on disk and known. Questions are answered meanwhile."""
+        """Take new facts; the future resolves when they are on disk and in use. Questions are answered meanwhile."""
         arrived = time.monotonic()
 
         def take() -> dict[str, Any]:
-            answer = self._posting.take(self.state.apart(), facts, key, self._know)
+            answer = self._posting.take(self.state.copy_for_thread(), facts, key, self._know)
             self.gauges.lag.observe(time.monotonic() - arrived)
             if answer["position"] % TRIMMED == 0:
                 self._posts.run(trim)
@@ -185,8 +188,8 @@ class Service:
         return record.surprises(self._journal.path, self.state.tell, limit)
 
     def card(self) -> dict[str, Any]:
-        beside = self._second.about() if self._second else None
-        return self._card(self.state) | {"run": self._run, "metrics": self._figures, "beside": beside}
+        second = self._second.about() if self._second else None
+        return self._card(self.state) | {"run": self._run, "metrics": self._figures, "beside": second}
 
     def health(self) -> dict[str, Any]:
         uptime = round(time.monotonic() - self.started, 3)

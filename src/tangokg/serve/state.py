@@ -1,4 +1,4 @@
-"""What the service knows at one position of its journal; it is replaced whole, never changed."""
+"""The state of the service at one position of its journal; it is replaced as a whole, never changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class State:
 
     @classmethod
     def of(cls, forecaster: Forecaster) -> State:
-        _ = forecaster.chances  # fitted now, where the run has none
+        _ = forecaster.chances  # fitted here if the run has none
         facts = forecaster.facts
         eve = Known(forecaster.model, build_index(facts.before(float(facts.t.max()))))
         return cls(forecaster, 0, measured_times(forecaster.dataset), eve)
@@ -77,7 +77,7 @@ class State:
         return self.tell(self.last + max(1.0, measured_horizon(self.measured, self.index)))
 
     def with_facts(self, facts: Quadruples, position: int) -> tuple[State, Quadruples]:
-        """The state that knows ``facts`` too, and those of them that are new; this one stays as it is."""
+        """A new state that includes ``facts``, and those of them that are new; this state does not change."""
         forecaster = copy(self.forecaster)
         forecaster._observed = list(forecaster._observed)  # all else of it is replaced, not changed
         added = forecaster.observe(facts)
@@ -87,15 +87,15 @@ class State:
         return State(forecaster, position, self.measured, self._eve_with(new)), new
 
     def _eve_with(self, new: Quadruples) -> Known:
-        """What is known before the step that is the last one with these facts."""
+        """The facts known before the last step, with the new facts included."""
         last = int(self.index.t[-1])
         step = max(last, int(new.t.max(initial=last)))
         known = self.eve if step == last else self.known
         earlier = new.before(step)
         return Known(known.model, known.index.add(earlier)[0]) if len(earlier) else known
 
-    def apart(self) -> State:
-        """The same for another thread: what looking keeps, such as sums, is copied and then kept apart."""
+    def copy_for_thread(self) -> State:
+        """A copy for another thread; caches such as sums are copied, then kept separate."""
         index = replace(self.index)
         index._totals.update(self.index._totals)
         index._objects.update(self.index._objects)
@@ -113,7 +113,7 @@ class State:
         return text if text is None or self.clock.origin is not None else as_number(text)
 
     def check_names(self, subject: str | None, relation: str | None, object: str | None) -> None:
-        """An error with the nearest names where one is unknown: looking for them takes a while on many names."""
+        """Raise an error with the nearest names for an unknown name; the search is slow with many names."""
         vocab = self.index.vocab
         for kind, name in (("entity", subject), ("relation", relation), ("entity", object)):
             if name is not None:
@@ -124,7 +124,7 @@ class State:
 
 
 def _joined(parts: list[Quadruples]) -> list[Quadruples]:
-    """The same facts, with the names of the last ones, in few parts: a fact is copied no more than log2(E) times."""
+    """The same facts in few parts, with the newest vocabulary: each fact is copied at most log2(E) times."""
     *earlier, last = parts
     while earlier and len(earlier[-1]) <= 2 * len(last):
         last = concatenate([earlier.pop(), last])

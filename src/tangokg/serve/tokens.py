@@ -28,17 +28,17 @@ class Tokens:
 
 def read_tokens(path: Path | None) -> Tokens:
     """The tokens of a file (lines ``read TOKEN`` and ``write TOKEN``) and of the environment."""
-    found: dict[str, list[str]] = {"read": [], "write": []}
+    tokens: dict[str, list[str]] = {"read": [], "write": []}
     for scope, variable in (("read", READ), ("write", WRITE)):
         if token := os.environ.get(variable, "").strip():
-            found[scope].append(_checked(token, variable))
+            tokens[scope].append(_checked(token, variable))
     for number, line in enumerate(_lines(path), 1):
         scope, _, token = line.strip().partition(" ")
         if scope and not scope.startswith("#"):
-            if scope not in found:
+            if scope not in tokens:
                 raise ConfigError(f"the token file, line {number}: expected `read TOKEN` or `write TOKEN`.")
-            found[scope].append(_checked(token.strip(), f"the token file, line {number}"))
-    return Tokens(tuple(found["read"]), tuple(found["write"]))
+            tokens[scope].append(_checked(token.strip(), f"the token file, line {number}"))
+    return Tokens(tuple(tokens["read"]), tuple(tokens["write"]))
 
 
 def _lines(path: Path | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Memory that was freed, given back to the system."""
+"""Returns freed memory to the system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 def trim() -> None:
-    """On Linux. Each post replaces large arrays, and several threads allocate: what is free between the rest adds up.
+    """Trim the heap (Linux only). Posts replace large arrays in several threads, so free memory between blocks adds up.
 
     On ICEWS18 a service held 2 GB after 800 posts, two thirds of it free.
     """

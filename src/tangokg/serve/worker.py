@@ -77,13 +77,13 @@ class Worker(Generic[Ask]):
         while going:
             batch = self._take()
             going = batch[-1].turn != Turn.END
-            batch = [one for one in batch if one.turn != Turn.END and one.future.set_running_or_notify_cancel()]
-            for one in batch:
-                if one.job is not None:
-                    _settle(one.future, one.job)
-            asked = [one for one in batch if one.job is None]
-            if asked:
-                self._answer_all(asked)
+            batch = [item for item in batch if item.turn != Turn.END and item.future.set_running_or_notify_cancel()]
+            for item in batch:
+                if item.job is not None:
+                    _settle(item.future, item.job)
+            questions = [item for item in batch if item.job is None]
+            if questions:
+                self._answer_all(questions)
 
     def _take(self) -> list[Waiting]:
         """What waits, in order of turns: at least one, and not many."""
@@ -95,16 +95,16 @@ class Worker(Generic[Ask]):
                 break
         return batch
 
-    def _answer_all(self, asked: list[Waiting]) -> None:
+    def _answer_all(self, questions: list[Waiting]) -> None:
         try:
-            results = self._answer([one.question for one in asked])
+            results = self._answer([item.question for item in questions])
         except BaseException as error:
-            results = [error] * len(asked)
-        for one, result in zip(asked, results, strict=True):
+            results = [error] * len(questions)
+        for item, result in zip(questions, results, strict=True):
             if isinstance(result, BaseException):
-                one.future.set_exception(result)
+                item.future.set_exception(result)
             else:
-                one.future.set_result(result)
+                item.future.set_result(result)
 
 
 def _settle(future: Future[Any], job: Callable[[], Any]) -> None:

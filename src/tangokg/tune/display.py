@@ -1,4 +1,4 @@
-"""How a search goes, for people: a line for each trial that ends, and a live bar on a terminal."""
+"""The display of a search: a line for each ended trial, and a live bar on a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tangokg.tune.outcomes import OVER, Outcome, best_of
 
 
 class Display(Progress):
-    """Shows what is new among the trials of a study, whichever worker ran them; use it as a context."""
+    """Shows newly ended trials of a study, from any worker; use it as a context manager."""
 
     def __init__(self, console: Console, trials: int) -> None:
         columns = (BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())

@@ -1,4 +1,4 @@
-"""The figure of a study: how the best rose, and the MRR against each setting that was searched."""
+"""The figure of a study: the best MRR so far, and the MRR against each searched setting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def explained(outcomes: list[Outcome], name: str, choice: Choice | Range) -> flo
 
 
 def plot_study(path: Path, outcomes: list[Outcome], space: Space, title: str) -> None:
-    """All trials with an MRR: in their order, and by each setting; those that were given up are hollow."""
+    """All trials with an MRR, in order and by each setting; pruned trials are hollow."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -67,17 +67,17 @@ def plot_study(path: Path, outcomes: list[Outcome], space: Space, title: str) ->
 
 
 def interactive_study(outcomes: Sequence[Outcome], title: str) -> Any:
-    """The trials with an MRR in their order, for a notebook: what was tried stands under the pointer."""
+    """The trials with an MRR in order, for a notebook; the pointer shows their settings."""
     shown = [outcome for outcome in outcomes if outcome.mrr is not None]
     numbers, mrr = [outcome.number for outcome in shown], [outcome.mrr or 0.0 for outcome in shown]
-    told = [", ".join(f"{key}={value}" for key, value in one.values.items()) + f"; {one.state}" for one in shown]
+    notes = [", ".join(f"{key}={value}" for key, value in trial.values.items()) + f"; {trial.state}" for trial in shown]
     best = [float(value) for value in np.maximum.accumulate(mrr)]
-    curves = [Curve("trial", numbers, mrr, told, "markers"), Curve("best so far", numbers, best)]
+    curves = [Curve("trial", numbers, mrr, notes, "markers"), Curve("best so far", numbers, best)]
     return draw_curves(curves, title, {"title": "trial"}, {"title": "validation MRR (per cent)"})
 
 
 def _positions(shown: list[Outcome], name: str, choice: Choice | Range, axes: Any) -> list[float]:
-    """Where the trials stand along a setting, with the marks of its axis."""
+    """The positions of the trials along a setting, with the ticks of its axis."""
     if isinstance(choice, Choice):
         axes.set_xticks(range(len(choice.values)), [str(value) for value in choice.values])
         axes.set_xlim(-0.5, len(choice.values) - 0.5)
@@ -100,8 +100,8 @@ def marks(choice: Range) -> list[float]:
 
 
 def _draw(axes: Any, x: list[Any], shown: list[Outcome]) -> None:
-    whole = [outcome.state == "done" for outcome in shown]
-    colours = [COLOURS[0] if done else "none" for done in whole]
+    completed = [outcome.state == "done" for outcome in shown]
+    colours = [COLOURS[0] if done else "none" for done in completed]
     axes.scatter(x, [outcome.mrr for outcome in shown], s=14, facecolors=colours, edgecolors=COLOURS[0], linewidths=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)

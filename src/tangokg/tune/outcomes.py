@@ -1,4 +1,4 @@
-"""The trials of a study as people see them."""
+"""The trials of a study, in readable form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OVER = ("done", "pruned", "failed")  # states of trials that have ended
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trial as people see it."""
+    """A trial in readable form."""
 
     number: int
     state: str  # a value of STATES
@@ -36,7 +36,7 @@ class Outcome:
 
 
 def counted(trials: list[Any]) -> list[Any]:
-    """Those that were begun, without repeats of a point; one that another worker began again stands in its place."""
+    """The started trials without repeated points; a restarted trial takes the place of its first start."""
     begun: dict[int, Any] = {}
     for frozen in trials:
         if frozen.state.name != "WAITING" and "as" not in frozen.user_attrs:
@@ -45,7 +45,7 @@ def counted(trials: list[Any]) -> list[Any]:
 
 
 def is_lost(frozen: Any) -> bool:
-    """Whether a trial was failed because its worker is gone, so that another one begins it again."""
+    """Whether a trial failed because its worker is gone, so that another worker restarts it."""
     return frozen.state.name == "FAIL" and "lost" in frozen.user_attrs
 
 

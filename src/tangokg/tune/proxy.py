@@ -23,8 +23,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="where to listen; 0.0.0.0 for other machines")
     parser.add_argument("--port", type=int, default=PORT, help=f"default {PORT}")
     try:
-        given = parser.parse_args(without_passwords(sys.argv[1:] if words is None else words))
-        serve(given.storage, given.host, given.port)
+        options = parser.parse_args(without_passwords(sys.argv[1:] if words is None else words))
+        serve(options.storage, options.host, options.port)
     except TangoError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

@@ -30,7 +30,7 @@ from tangokg.tune.work import Search, work, work_together
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found: the best config, for ``tangokg.fit(data, tuned.config)``, and every trial."""
+    """The result of a search: the best config, for ``tangokg.fit(data, tuned.config)``, and every trial."""
 
     config: RunConfig
     best: Outcome
@@ -59,7 +59,7 @@ class Tuned:
         plot_study(path, list(self.trials), self.plan.space, title or f"{self.plan.preset} on {self.name}")
 
     def figure(self, title: str = "") -> Any:
-        """The same for a notebook, by plotly; :func:`tangokg.plot` calls it without a path."""
+        """The same as a plotly figure for notebooks; :func:`tangokg.plot` calls it without a path."""
         return interactive_study(self.trials, title or f"{self.plan.preset} on {self.name}")
 
     def _repr_html_(self) -> str:
@@ -104,10 +104,10 @@ def tune(
         path, shared = choose_place(study, storage, dataset.name, preset, Path(folder) / "trials.study")
         search = make_search(dataset, preset, model, texts, seed, path, trials, pruner, deadline, shared)
         outcomes = run_search(search, workers, Console(stderr=True, quiet=not verbose))
-    found = tuned(search, outcomes)
-    if found is None:
+    result = tuned(search, outcomes)
+    if result is None:
         raise TrainingError("no trial completed an epoch: give more time, or smaller settings.")
-    return found
+    return result
 
 
 def choose_place(

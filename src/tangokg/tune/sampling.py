@@ -1,4 +1,4 @@
-"""How trials are drawn and given up: samplers and pruners of Optuna, by name."""
+"""Optuna's samplers and pruners, by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tangokg.tune.space import Choice, Plan
 
 
 def load_optuna() -> Any:
-    """The package with its log turned down; an error that says how to install it if it is missing."""
+    """Optuna with a quiet log; if it is missing, the error says how to install it."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="IProgress not found")  # of bars that are not shown here

@@ -1,4 +1,4 @@
-"""A study that workers on many machines share: a database orders them, and a heartbeat says who lives.
+"""A study shared by workers on many machines: a database numbers the trials, and heartbeats show which workers live.
 
 There is no lock. Trials are numbered by the database, and where two workers do the same thing, the lower number stands.
 A trial whose worker has died is failed, which one worker alone can do, and begun again as a trial of the same chain.
@@ -25,13 +25,13 @@ from tangokg.tune.storage import Shared, TrialLost, reaching
 from tangokg.tune.study import DRAWS, MOST_STARTS, Claim, check_same, described, suggest
 
 GRACE = 6  # heartbeats that a living worker may miss
-PATIENCE = 10.0  # seconds for the first worker to write down what is searched
+PATIENCE = 10.0  # seconds for the first worker to store the plan
 WAIT = 0.05  # seconds between two looks at workers that draw
 ATTEMPTS = 100  # to make a folder that others delete
 
 
 class Heartbeat(threading.Thread):
-    """Says every few seconds that a trial is alive, until it is released or its process dies."""
+    """Reports every few seconds that a trial is alive, until it is released or its process dies."""
 
     def __init__(self, storage: Any, trial_id: int, seconds: float) -> None:
         super().__init__(daemon=True)
@@ -59,7 +59,7 @@ class Heartbeat(threading.Thread):
 
 @dataclass(frozen=True, eq=False)
 class SharedClaim(Claim):
-    """A trial that this worker holds as long as its heart beats."""
+    """A trial that this worker holds as long as it sends heartbeats."""
 
     storage: Any
     place: Shared
@@ -110,7 +110,7 @@ class SharedStudy:
             self.folder = folder / f"{place.name}-{self._study.user_attrs['key']}.work"
 
     def _await_plan(self) -> None:
-        """The first worker writes it at once, unless it was killed in between."""
+        """Wait for the plan: the first worker writes it immediately, unless it was killed."""
         end = time.monotonic() + PATIENCE
         while "plan" not in self._study.user_attrs and time.monotonic() < end:
             time.sleep(WAIT)
@@ -123,15 +123,17 @@ class SharedStudy:
 
     def _compare(self) -> None:
         try:
-            there = self._study.user_attrs.get("plan")
+            stored = self._study.user_attrs.get("plan")
         except KeyError:  # in the middle of a search
-            there = None
-        if there is None:
-            raise RunError(f"{self.place}: the study was deleted, or is none of ours. Name another with --study.")
-        check_same(there, self._mine, self.place, "name")
+            stored = None
+        if stored is None:
+            raise RunError(
+                f"{self.place}: the study was deleted, or tango did not create it. Name another with --study."
+            )
+        check_same(stored, self._mine, self.place, "name")
 
     def claim(self, most: int) -> SharedClaim | None:
-        """The next trial: one whose worker is gone, else a new one while there are fewer than ``most``."""
+        """The next trial: an orphaned one, else a new one while there are fewer than ``most``."""
         most = min(most, self.plan.points or most)
         with contextlib.suppress(TrialLost), reaching(self.place.address):
             self._compare()
@@ -149,13 +151,13 @@ class SharedStudy:
         """Whether ``most`` trials have ended, those of other workers included."""
         most = min(most, self.plan.points or most)
         with reaching(self.place.address):
-            every = self._trials()
-            ended = [frozen.state.is_finished() and not is_lost(frozen) for frozen in counted(every)]
-            self._clear(every, all(ended))
+            trials = self._trials()
+            ended = [frozen.state.is_finished() and not is_lost(frozen) for frozen in counted(trials)]
+            self._clear(trials, all(ended))
             return len(ended) >= most and all(ended[:most])
 
     def _clear(self, trials: list[Any], over: bool) -> None:
-        """Delete the folders of trials that have ended; a lost checkpoint is kept as long as one may go on from it."""
+        """Delete the folders of ended trials; a lost checkpoint is kept while a trial may resume from it."""
         for frozen in trials:
             if frozen.state.is_finished() and (over or not is_lost(frozen)):
                 shutil.rmtree(self.folder / str(frozen.number), ignore_errors=True)
@@ -163,7 +165,7 @@ class SharedStudy:
             self.folder.rmdir()
 
     def outcomes(self) -> list[Outcome]:
-        """All trials that were begun, numbered in order; one that was taken over stays in its place."""
+        """All started trials, numbered in order; a trial that was taken over keeps its number."""
         with reaching(self.place.address):
             return [outcome_of(number, frozen) for number, frozen in enumerate(counted(self._trials()))]
 
@@ -171,17 +173,17 @@ class SharedStudy:
         return list(self._study.get_trials(deepcopy=False))
 
     def _is_gone(self, frozen: Any) -> bool:
-        """Whether a worker has let its trial go, or this one has seen no new heartbeat for long, by its own clock."""
+        """Whether a trial was released, or has sent no heartbeat for too long by the clock of this worker."""
         beat, now = frozen.user_attrs.get("beat"), time.monotonic()
         last, since = self._seen.get(frozen.number, (self, now))  # self: not seen yet
         if last != beat:
             self._seen[frozen.number] = (beat, now)
             return bool(frozen.user_attrs.get("released"))
-        every = max(self.place.beat, (beat or {}).get("every", 0.0))
-        return bool(frozen.user_attrs.get("released")) or now - since > GRACE * every
+        interval = max(self.place.beat, (beat or {}).get("every", 0.0))
+        return bool(frozen.user_attrs.get("released")) or now - since > GRACE * interval
 
     def _take_over(self, frozen: Any, surplus: bool) -> SharedClaim | None:
-        """Fail a trial without a worker and begin it again; one that was killed too often is given up."""
+        """Fail an orphaned trial and restart it; give it up if it was killed too often."""
         states, starts = load_optuna().trial.TrialState, frozen.user_attrs.get("starts", 1)
         starts += not frozen.user_attrs.get("released")
         given_up = starts > MOST_STARTS
@@ -193,7 +195,7 @@ class SharedStudy:
         return None if surplus or given_up else self._again(frozen, starts)
 
     def _again(self, frozen: Any, starts: int) -> SharedClaim | None:
-        """A trial of the same values, which goes on from the lost checkpoint if it is on this file system."""
+        """A trial with the same values, which resumes from the lost checkpoint if this file system has it."""
         optuna = load_optuna()
         root = frozen.user_attrs.get("root", frozen.number)
         template = optuna.trial.create_trial(
@@ -206,10 +208,10 @@ class SharedStudy:
         )
         trial_id = self._storage.create_new_trial(self._storage.get_study_id_from_name(self.place.name), template)
         number = self._storage.get_trial(trial_id).number
-        claim = self._held(number, trial_id, starts)
-        same = [t.number for t in self._trials() if t.user_attrs.get("again") == frozen.number]
-        if min(same) < number:
-            claim.repeats(min(same))
+        claim = self._keep_alive(number, trial_id, starts)
+        restarts = [t.number for t in self._trials() if t.user_attrs.get("again") == frozen.number]
+        if min(restarts) < number:
+            claim.repeats(min(restarts))
             return None
         lost = self.folder / str(frozen.number) / claim.checkpoint.name
         if lost.exists():
@@ -218,33 +220,33 @@ class SharedStudy:
         return claim
 
     def _new(self, most: int) -> SharedClaim | None:
-        """A trial with a new point. A sampler may draw one that another worker has drawn: the lower number keeps it."""
+        """A trial with a new point. If two workers draw the same point, the lower number keeps it."""
         for draw in range(10**6):
             self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, len(self._trials()))
             trial = self._study.ask()
             before = [t for t in self._begun() if t.number < trial.number]
             if len(before) >= most:
-                self._held(trial.number, trial._trial_id, 1).repeats(-1)
+                self._keep_alive(trial.number, trial._trial_id, 1).repeats(-1)
                 return None
-            claim = self._held(trial.number, trial._trial_id, 1)
-            same = [t.number for t in self._drawn(trial.number) if t.params == claim.values]
-            if not same:
+            claim = self._keep_alive(trial.number, trial._trial_id, 1)
+            duplicates = [t.number for t in self._drawn(trial.number) if t.params == claim.values]
+            if not duplicates:
                 return claim
-            claim.repeats(same[0])
-            had = [t.params for t in self._begun()]
+            claim.repeats(duplicates[0])
+            tried = [t.params for t in self._begun()]
             if draw >= DRAWS and self.plan.points is not None:
-                free = next((point for point in self.plan.shuffled() if point not in had), None)
+                free = next((point for point in self.plan.shuffled() if point not in tried), None)
                 if free is None:
                     return None
                 self._study.enqueue_trial(free)
         raise AssertionError
 
     def _begun(self) -> list[Any]:
-        """Trials that count, by where they were begun; those that wait for a worker too."""
+        """The trials that count, each at its first start, including those that wait for a worker."""
         return [t for t in self._trials() if not {"as", "root"} & set(t.user_attrs)]
 
     def _drawn(self, number: int) -> list[Any]:
-        """The trials before this one, as soon as their workers have drawn all values, or are gone."""
+        """The earlier trials; waits until their workers have drawn all values or are gone."""
         while True:
             before = [t for t in self._begun() if t.number < number]
             late = [t for t in before if t.state.name == "RUNNING" and len(t.params) < len(self.plan.space)]
@@ -252,8 +254,8 @@ class SharedStudy:
                 return before
             time.sleep(WAIT)
 
-    def _held(self, number: int, trial_id: int, starts: int) -> SharedClaim:
-        """Keep a trial alive; the values that it lacks are drawn."""
+    def _keep_alive(self, number: int, trial_id: int, starts: int) -> SharedClaim:
+        """Hold a trial with a heartbeat, and draw its missing values."""
         hold = Heartbeat(self._storage, trial_id, self.place.beat)
         try:
             self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, number)
@@ -270,7 +272,7 @@ class SharedStudy:
 
 
 def _make(folder: Path) -> None:
-    """Make a folder in one that another worker deletes whenever it is empty, perhaps at this moment."""
+    """Make a folder whose parent another worker may delete at the same moment, when it is empty."""
     for _ in range(ATTEMPTS):
         with contextlib.suppress(FileNotFoundError, FileExistsError):
             folder.mkdir(parents=True, exist_ok=True)

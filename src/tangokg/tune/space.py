@@ -1,4 +1,4 @@
-"""What a search chooses from, and how a choice becomes a config."""
+"""The space of a search, and how a point becomes a config."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Plan:
         return replace(config, train=replace(config.train, **{name: getattr(usual, name) for name in names}))
 
     def usual(self, dataset: Dataset) -> dict[str, Any]:
-        """The point of the space nearest to what the model is without a search."""
+        """The point of the space nearest to the model's defaults."""
         model = self.fixed.get("model") or next(iter(getattr(self.space.get("model"), "values", ("tango",))))
         config = resolve(make_config(model), dataset)
         known = {"model": model, "scale": 0.1} | asdict(config.settings) | asdict(config.train)
@@ -154,7 +154,7 @@ class Plan:
         return {name: choice.clip(known[name]) for name, choice in self.space.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan for JSON, as a study keeps it, without the device and how often it saves."""
+        """The plan as JSON values for the study, without the device and the checkpoint interval."""
         fixed = {key: value for key, value in self.fixed.items() if key not in ("device", "checkpoint_seconds")}
         space = {name: list(c.values) if isinstance(c, Choice) else asdict(c) for name, c in self.space.items()}
         return {"preset": self.preset, "seed": self.seed, **fixed, **space}
@@ -163,15 +163,15 @@ class Plan:
 def make_plan(
     dataset: Dataset, preset: str, model: str | None = None, assignments: Iterable[str] = (), seed: int = 0
 ) -> Plan:
-    """A preset with what was given by hand: ``key=value`` fixes a setting, ``key=[a, b]`` gives its choices."""
+    """A preset with the user's assignments: ``key=value`` fixes a setting, ``key=[a, b]`` gives its choices."""
     if preset not in PRESETS:
         raise ConfigError(f"unknown preset {preset!r}.{offer(nearest(preset, PRESETS))} Known: {', '.join(PRESETS)}.")
     if not len(dataset.valid):
         raise DataError(f"{dataset.name}: tuning needs a validation part; this data set has none.")
     space, fixed = dict(PRESETS[preset].space), dict(PRESETS[preset].fixed)
-    given = [("model", model)] if model is not None else []
-    given += [_given(text) for text in assignments]
-    for key, value in given:
+    assigned = [("model", model)] if model is not None else []
+    assigned += [_parse_setting(text) for text in assignments]
+    for key, value in assigned:
         for other in ({"scale", "step_time"} - {key}) if key in ("scale", "step_time") else ():
             space.pop(other, None)  # both set the same thing
             fixed.pop(other, None)
@@ -185,14 +185,14 @@ def make_plan(
             space.pop(key, None)
     if not space:
         raise ConfigError(
-            "every setting is fixed, so that nothing is left to search; give one of them a list: dim=[100, 200]."
+            "every setting is fixed, so nothing is left to search; give one of them a list: dim=[100, 200]."
         )
     plan = Plan(preset, space, fixed, scale_step(dataset), seed)
     _check(plan)
     return plan
 
 
-def _given(text: str) -> tuple[str, Any]:
+def _parse_setting(text: str) -> tuple[str, Any]:
     """``train.epochs=3`` -> epochs, 3; the table is checked and left out."""
     key, value = parse_assignment(text)
     table, name, part = split_key(key)
@@ -202,7 +202,7 @@ def _given(text: str) -> tuple[str, Any]:
 
 
 def _check(plan: Plan) -> None:
-    """An error if a value does not make a config, or if a model does not have the settings of the space."""
+    """Raise an error if a value gives no valid config, or if a model lacks a setting of the space."""
     first = {name: next(_ends(choice)) for name, choice in plan.space.items()}
     for model in _ends(plan.space["model"]) if "model" in plan.space else (plan.fixed.get("model"),):
         name = make_config(model).model
@@ -236,7 +236,7 @@ def scale_step(dataset: Dataset) -> float:
     shorter by the test part's share; a search does not look there.
     """
     t = np.unique(dataset.train.t)
-    whole = float(dataset.valid.t.max()) - float(t[0])
+    duration = float(dataset.valid.t.max()) - float(t[0])
     gaps = np.diff(t)
     usual = float(np.sort(gaps)[(len(gaps) - 1) // 2]) if len(gaps) else 1.0  # the lower median, as in the model
-    return usual / whole
+    return usual / duration

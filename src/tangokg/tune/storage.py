@@ -1,4 +1,4 @@
-"""Where workers on several machines keep a study: PostgreSQL, or a proxy in front of it."""
+"""Storage of a study for workers on several machines: PostgreSQL, or a proxy in front of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PORT = 13000
 
 
 class TrialLost(Exception):
-    """Another worker has taken this trial over, since this one gave no sign of life."""
+    """Another worker has taken over this trial, because this worker sent no heartbeat."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Shared:
 
 
 def parse_storage(text: str) -> Address:
-    """The address of a storage; the secrets that a command's words had are found again."""
+    """The address of a storage, with the removed secrets restored."""
     scheme = text.partition("://")[0].casefold() if "://" in text else ""
     if scheme == "grpc":
         if not re.fullmatch(r"grpc://(\[[0-9a-fA-F:]+\]|[\w.-]+)(:\d+)?/?", text, re.IGNORECASE):
@@ -57,7 +57,7 @@ def parse_storage(text: str) -> Address:
 
 
 def open_storage(address: Address) -> Any:
-    """Connect; the tables are made where they are missing."""
+    """Connect, and create missing tables."""
     optuna = load_optuna()
     with reaching(address), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the proxy is called experimental
@@ -75,7 +75,7 @@ def _host_and_port(address: Address) -> tuple[str, int]:
 
 
 def _open_database(address: Address) -> Any:
-    """Optuna's database. Secrets are handed to the driver alone, so that no URL has them."""
+    """Optuna's database storage. Secrets go only to the driver, so that no URL contains them."""
     import psycopg  # noqa: F401  an error that names it, before SQLAlchemy's
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import IntegrityError, ProgrammingError
@@ -95,7 +95,7 @@ def _open_database(address: Address) -> Any:
 
 @contextmanager
 def reaching(address: Address) -> Iterator[None]:
-    """Errors of the storage as ours, without passwords; a trial that has ended elsewhere is :class:`TrialLost`."""
+    """Convert errors of the storage to ours, without passwords; a trial ended elsewhere raises :class:`TrialLost`."""
     optuna = load_optuna()
     try:
         yield
@@ -123,6 +123,6 @@ def _unreachable(address: Address, error: BaseException) -> RunError:
     while error.__cause__ is not None and not isinstance(error, ConnectionError):  # Optuna's own says little
         error = error.__cause__
     text = error.details() if hasattr(error, "details") else str(error)  # of gRPC, whose text has many lines
-    told = address.hide((text or type(error).__name__).partition("\n[SQL")[0]).rstrip(".")
-    hint = " A password can be given by PGPASSWORD, by ~/.pgpass, or in the address." if "password" in told else ""
-    return RunError(f"{address}: the storage of the study cannot be used ({told:.300}).{hint}")
+    message = address.hide((text or type(error).__name__).partition("\n[SQL")[0]).rstrip(".")
+    hint = " A password can be given by PGPASSWORD, by ~/.pgpass, or in the address." if "password" in message else ""
+    return RunError(f"{address}: the storage of the study cannot be used ({message:.300}).{hint}")

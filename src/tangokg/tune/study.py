@@ -1,4 +1,4 @@
-"""A study in one file that survives a kill and is shared by workers: Optuna's journal, and a lock for each trial."""
+"""A study in one file, which survives a kill and is shared by workers: Optuna's journal, and a lock per trial."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Claim:
         return self.folder / "state.safetensors"
 
     def report(self, progress: Progress) -> bool:
-        """Record the best MRR up to this epoch; returns whether to give the trial up."""
+        """Record the best MRR up to this epoch; returns whether to prune the trial."""
         if progress.epoch not in self.known:
             self.trial.report(progress.best_mrr, progress.epoch)
         return bool(self.trial.should_prune())
@@ -111,45 +111,45 @@ class Study:
             raise _damaged(path, error) from None
 
     def _begin_or_compare(self, dataset: Dataset) -> None:
-        mine, there = described(self.plan, dataset), self._study.user_attrs.get("plan")
-        if there is None:
+        current, stored = described(self.plan, dataset), self._study.user_attrs.get("plan")
+        if stored is None:
             if self.plan.sampler != "grid":  # the usual settings come first, so that the result is never worse
                 self._study.enqueue_trial(self.plan.usual(dataset), skip_if_exists=True)
-            self._study.set_user_attr("plan", mine)
+            self._study.set_user_attr("plan", current)
         else:
-            check_same(there, mine, self.path, "file")
+            check_same(stored, current, self.path, "file")
 
     def claim(self, most: int) -> Claim | None:
-        """The next trial: one whose worker has died, else a new one while there are fewer than ``most``."""
+        """The next trial: an orphaned one, else a new one while there are fewer than ``most``."""
         with self._ask:
             trials = self._trials()
             self._clear(trials)
             for frozen in trials:
-                if frozen.state.name == "RUNNING" and (taken := self._take(frozen.number)) is not None:
-                    return taken
+                if frozen.state.name == "RUNNING" and (claim := self._take(frozen.number)) is not None:
+                    return claim
             if len(counted(trials)) >= min(most, self.plan.points or most):
                 return None
             return self._new(len(trials))
 
     def is_over(self, most: int) -> bool:
-        """Whether there is nothing to wait for: other workers see to their trials, and to those of one that dies."""
+        """Always true: other workers finish their trials, and those of workers that die."""
         return True
 
     def _new(self, number: int) -> Claim | None:
-        """A trial with a new point: a sampler that learns may draw the same one twice."""
+        """A trial with a new point; a learning sampler may draw a point twice, which is retried."""
         for fresh in range(number, number + DRAWS):
             self._study.sampler = SAMPLERS[self.plan.sampler](self.plan, fresh)
-            taken = self._take(self._study.ask().number)
-            had = [t.number for t in counted(self._trials()) if taken and t.params == taken.values]
-            if taken is None or self.plan.points is None or had == [taken.number]:
-                return taken
-            taken.repeats(had[0])
-        had = [t.params for t in counted(self._trials())]
-        self._study.enqueue_trial(next(point for point in self.plan.shuffled() if point not in had))
+            claim = self._take(self._study.ask().number)
+            tried = [t.number for t in counted(self._trials()) if claim and t.params == claim.values]
+            if claim is None or self.plan.points is None or tried == [claim.number]:
+                return claim
+            claim.repeats(tried[0])
+        tried = [t.params for t in counted(self._trials())]
+        self._study.enqueue_trial(next(point for point in self.plan.shuffled() if point not in tried))
         return self._take(self._study.ask().number)
 
     def _take(self, number: int) -> Claim | None:
-        """Hold a trial that no other process holds; the values that it lacks are drawn."""
+        """Hold a trial that no other process holds, and draw its missing values."""
         lock = FileLock(self.folder / str(number) / "lock")
         if not lock.try_acquire():
             return None
@@ -169,7 +169,7 @@ class Study:
         return claim
 
     def _clear(self, trials: list[Any]) -> None:
-        """Delete the folders of trials whose worker was killed after their end, before it could delete them."""
+        """Delete the folders of ended trials whose worker was killed before it could delete them."""
         over = {str(frozen.number) for frozen in trials if frozen.state.is_finished()}
         for folder in self.folder.iterdir():
             if folder.name in over:
@@ -179,27 +179,29 @@ class Study:
         return list(self._study.get_trials(deepcopy=False))
 
     def outcomes(self) -> list[Outcome]:
-        """All trials that were begun, numbered in order; repeated draws are left out."""
+        """All started trials, numbered in order, without repeated draws."""
         return [outcome_of(number, frozen) for number, frozen in enumerate(counted(self._trials()))]
 
 
 def described(plan: Plan, dataset: Dataset) -> dict[str, Any]:
-    """What a study keeps of its search and data, so that no worker adds trials of another search."""
+    """The search and data that a study stores, so that no worker adds trials of another search."""
     plain = {"schema": SCHEMA, "data": dataset.name, "facts": digest(dataset), **plan.to_dict()}
     return dict(json.loads(json.dumps(plain)))
 
 
-def check_same(there: Mapping[str, Any], mine: Mapping[str, Any], where: object, what: str) -> None:
-    """An error if a study is of other facts, or of another search, than this worker's."""
-    if there.get("facts") != mine["facts"]:
+def check_same(stored: Mapping[str, Any], current: Mapping[str, Any], where: object, what: str) -> None:
+    """Raise an error if a study has other facts or another search than this worker."""
+    if stored.get("facts") != current["facts"]:
         raise RunError(
-            f"{where} is a study of other facts ({there.get('data')} there, {mine['data']} here). "
+            f"{where} is a study of other facts ({stored.get('data')} there, {current['data']} here). "
             f"Go on with the same data, or name another {what} with --study."
         )
-    if others := [key for key in {**there, **mine} if key != "data" and there.get(key) != mine.get(key)]:
-        told = "; ".join(f"{key}: {_short(there.get(key))} there, {_short(mine.get(key))} here" for key in others)
+    if changed := [key for key in {**stored, **current} if key != "data" and stored.get(key) != current.get(key)]:
+        differences = "; ".join(
+            f"{key}: {_short(stored.get(key))} there, {_short(current.get(key))} here" for key in changed
+        )
         raise RunError(
-            f"{where} is a study of another search ({told}). Go on with the same settings, or name another "
+            f"{where} is a study of another search ({differences}). Go on with the same settings, or name another "
             f"{what} with --study."
         )
 
@@ -213,7 +215,7 @@ def suggest(trial: Any, name: str, choice: Choice | Range) -> Any:
 
 
 def digest(dataset: Dataset) -> str:
-    """Tells data sets apart by what a search sees of them: all but the test part."""
+    """A digest of the data that a search sees: everything but the test part."""
     seen = hashlib.sha256(f"{dataset.vocab.num_entities} {dataset.vocab.num_relations}".encode())
     for part in (dataset.past, dataset.valid):
         seen.update(f" {len(part)} ".encode())
@@ -233,8 +235,8 @@ def _check_journal(path: Path) -> None:
             raise _damaged(path, "it does not begin like a study")
 
 
-def _damaged(path: Path, why: object) -> RunError:
-    return RunError(f"{path}: damaged, or not a study ({why}). Name another file with --study.")
+def _damaged(path: Path, reason: object) -> RunError:
+    return RunError(f"{path}: damaged, or not a study ({reason}). Name another file with --study.")
 
 
 def _drop_torn_line(path: Path) -> None:

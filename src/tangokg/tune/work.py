@@ -1,4 +1,4 @@
-"""Workers: each takes trial after trial of a study through the one training loop."""
+"""Workers, which run trials of a study one after the other in the one training loop."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Search:
 
     @property
     def where(self) -> str:
-        """The study, for people."""
+        """The readable name of the study."""
         return str(self.path if self.shared is None else self.shared)
 
     def open(self) -> Study | SharedStudy:
@@ -138,9 +138,9 @@ def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> 
     study = search.open()  # made, or refused, before any worker starts
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
-    said: Any = context.SimpleQueue()
+    reports: Any = context.SimpleQueue()
     threads = max(1, torch.get_num_threads() // workers)
-    processes = [context.Process(target=_worker, args=(search, threads, stop, said)) for _ in range(workers)]
+    processes = [context.Process(target=_worker, args=(search, threads, stop, reports)) for _ in range(workers)]
     with watching() as watch, watch.patiently():
         for process in processes:
             process.start()
@@ -156,8 +156,8 @@ def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> 
             raise Interrupted(watch.received, study.folder / "state")
     hear(study.outcomes())
     errors = []
-    while not said.empty():
-        errors.append(said.get())
+    while not reports.empty():
+        errors.append(reports.get())
     killed = sum(process.exitcode not in (0, 2) for process in processes)
     if killed:
         errors.append(f"{killed} of {workers} killed, perhaps because memory ran out.")
@@ -170,8 +170,8 @@ def work_together(search: Search, workers: int, hear: Hear = lambda _: None) -> 
     return outcomes
 
 
-def _worker(search: Search, threads: int, stop: Any, said: Any) -> None:
-    """What a process of :func:`work_together` does; it ends with its parent."""
+def _worker(search: Search, threads: int, stop: Any, reports: Any) -> None:
+    """The main function of a worker process of :func:`work_together`; it ends with its parent."""
     if sys.platform != "win32":
         os.setpgrp()  # Ctrl-C is for the parent, which passes it on
     torch.set_num_threads(threads)
@@ -180,5 +180,5 @@ def _worker(search: Search, threads: int, stop: Any, said: Any) -> None:
     try:
         work(search, lambda: stop.is_set() or (parent is not None and not parent.is_alive()))
     except (TangoError, Interrupted) as error:
-        said.put(str(error))
+        reports.put(str(error))
         sys.exit(2)

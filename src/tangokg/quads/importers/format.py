@@ -1,4 +1,4 @@
-"""What a published format is: how its files are read, and what its codes mean."""
+"""Describes a published format: the reader of its files, and the meaning of its codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What importers collect: facts as integers, the names once each, and a count of what was left out."""
+"""The facts that importers collect, as integers with distinct names, and counts of skipped rows."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class Gathered:
 
     def add(self, place: str, columns: Mapping[str, pa.Array], lines: NDArray[np.int64]) -> None:
         """Add facts: role -> text of equal length. Rows that lack a name are counted and left out."""
-        codes, kept = self._named(columns, "rows")
-        self.blocks.append({role: code[kept] for role, code in codes.items()})
-        self.lines.append(lines[kept])
+        codes, mask = self._named(columns, "rows")
+        self.blocks.append({role: code[mask] for role, code in codes.items()})
+        self.lines.append(lines[mask])
         self.places.append(place)
 
     def add_edges(self, columns: Mapping[str, pa.Array]) -> None:
         """Add edges of the static graph: subject, relation and object."""
-        codes, kept = self._named(columns, "edges")
-        self.edges.append({role: code[kept] for role, code in codes.items()})
+        codes, mask = self._named(columns, "edges")
+        self.edges.append({role: code[mask] for role, code in codes.items()})
 
     def source(self, place: str) -> Source:
         """The facts as a table, for :func:`tangokg.quads.tables.read_table`; the blocks are given up."""
@@ -85,29 +85,29 @@ class Gathered:
         return StaticGraph(s, r.ravel().astype(np.int64), o, vocab)
 
     def notes(self) -> tuple[str, ...]:
-        """What was left out, and what else people should know."""
+        """Notes on skipped rows, and other remarks for users."""
         return (*(f"{what}, left out: {count:,}" for what, count in self.left_out.items() if count), *self.remarks)
 
     def rename(self, names: Mapping[str, Mapping[str, str]]) -> None:
-        """Give entities and relations other names: kind -> name -> new name. Two that are the same stay two."""
+        """Rename entities and relations: kind -> name -> new name. Equal new names are kept distinct."""
         for kind, new in names.items():
             renamed: dict[str, int] = {}
             for name, code in self.ids[kind].items():
-                other = new.get(name, name)
-                renamed[other if other not in renamed else f"{other} ({name})"] = code
+                new_name = new.get(name, name)
+                renamed[new_name if new_name not in renamed else f"{new_name} ({name})"] = code
             self.ids[kind] = renamed
 
     def _named(self, columns: Mapping[str, pa.Array], noun: str) -> tuple[dict[str, Codes], Bools]:
         codes = {role: self._encode(role, column) for role, column in columns.items()}
-        kept = np.ones(len(next(iter(codes.values()))), bool)
+        mask = np.ones(len(next(iter(codes.values()))), bool)
         for role in (role for role in NAMED if role in codes):
-            lacks = kept & (codes[role] < 0)
+            lacks = mask & (codes[role] < 0)
             self.left_out[f"{noun} without {'an' if role == 'object' else 'a'} {role}"] += int(lacks.sum())
-            kept &= ~lacks
-        return codes, kept
+            mask &= ~lacks
+        return codes, mask
 
     def _encode(self, role: str, column: pa.Array) -> Codes:
-        """Ids of the cells; -1 where there is nothing."""
+        """Ids of the cells; -1 for empty cells."""
         cells = column.dictionary_encode()
         ids = self.ids[KINDS[role]]
         known = np.full(len(cells.dictionary) + 1, -1, np.int32)

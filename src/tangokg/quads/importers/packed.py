@@ -1,4 +1,4 @@
-"""Files as they are published, packed or not -> streams of bytes that are never held as a whole."""
+"""Published files, packed or not -> streams of bytes, which are never loaded completely."""
 
 from __future__ import annotations
 
@@ -88,22 +88,22 @@ def _archive(path: Path) -> Iterator[Stream]:
 
 
 def list_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The files that a path, a glob pattern or several of them name, each once, those of a pattern in sorted order."""
-    given = [source] if isinstance(source, str | Path) else list(source)
-    found = [path for one in given for path in _matching(one)]
-    if not found:
+    """The distinct files of a path, a glob pattern or several of them; those of a pattern are sorted."""
+    patterns = [source] if isinstance(source, str | Path) else list(source)
+    paths = [path for pattern in patterns for path in _matching(pattern)]
+    if not paths:
         raise DataError("no file was given; expected the path of a file, a pattern such as 'data/*.zip', or several.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(paths))
 
 
-def _matching(one: str | Path) -> list[Path]:
-    path = Path(one)
+def _matching(pattern: str | Path) -> list[Path]:
+    path = Path(pattern)
     if path.exists():
         return [path]
-    matching = sorted(Path(name) for name in glob(str(one)))
+    matching = sorted(Path(name) for name in glob(str(pattern)))
     if not matching:
-        alike = nearest(path.name, os.listdir(path.parent)) if path.parent.is_dir() else []
+        similar = nearest(path.name, os.listdir(path.parent)) if path.parent.is_dir() else []
         raise DataError(
-            f"{path}: no such file, and no file matches it.{offer(repr(str(path.parent / a)) for a in alike)}"
+            f"{path}: no such file, and no file matches it.{offer(repr(str(path.parent / a)) for a in similar)}"
         )
     return matching

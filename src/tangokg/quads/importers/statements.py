@@ -1,4 +1,4 @@
-"""Statements of Wikidata: which items they join, from when to when, and what makes one unusable."""
+"""Statements of Wikidata: the items that they join, their time span, and why some are unusable."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def item_of(snak: Mapping[str, Any]) -> str | None:
 
 
 def held(qualifiers: Mapping[str, Any]) -> list[Held] | str | None:
-    """When a statement held; why that cannot be said; None where it has no time at all: it is static."""
+    """The spans in which a statement held, or the reason why they are unusable; None for a static statement."""
     starts, ends, points = ([_span(snak) for snak in qualifiers.get(key, ())] for key in (START, END, POINT))
     if starts or ends:
         return _interval(starts, ends)
@@ -78,15 +78,15 @@ def _interval(starts: list[Span | str], ends: list[Span | str]) -> list[Held] | 
 
 
 def _span(snak: Mapping[str, Any]) -> Span | str:
-    """The days of a time; an unknown one, none at all ("novalue") or an unusable one as a word."""
+    """The days of a time value; a word for an unknown, missing ("novalue") or unusable one."""
     if snak.get("snaktype") != "value":
         return "none" if snak.get("snaktype") == "novalue" else UNKNOWN
     value = (snak.get("datavalue") or {}).get("value") or {}
-    found = _TIME.match(str(value.get("time")))
-    if found is None:
+    match = _TIME.match(str(value.get("time")))
+    if match is None:
         return UNREAD
-    year, month, day, precision = int(found[2]), int(found[3]), int(found[4]), value.get("precision", DAY)
-    if found[1] == "-" or year == 0:
+    year, month, day, precision = int(match[2]), int(match[3]), int(match[4]), value.get("precision", DAY)
+    if match[1] == "-" or year == 0:
         return EARLY
     if year > 9998:
         return LATE

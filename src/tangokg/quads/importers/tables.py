@@ -1,4 +1,4 @@
-"""Published tables -> facts: which columns are which, by heading or by position, block by block."""
+"""Published tables -> facts, block by block, with columns found by heading or by position."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Lines = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the columns of one file stand."""
+    """The positions of the columns of one file."""
 
     roles: Mapping[str, int]  # role -> position
     width: int
@@ -75,27 +75,27 @@ class Table:
             raise DataError(f"{stream.place}: the file is empty; expected {self._expected()}.")
 
     def _layout(self, data: bytes, place: str, options: TableOptions) -> Layout:
-        """Which column is what, by the first line and what the user says; an error where it is no such table."""
+        """The role of each column, by the first line and the user's options; an error for any other table."""
         _, first = next(self._records(data, 1, place), (1, []))
         cells = [clean(cell) for cell in first]
         roles = self._positions(cells)
-        wanted = [role for role in roles if role != "relation" or options.relation is None]
+        required = [role for role in roles if role != "relation" or options.relation is None]
         names = {f"column {i + 1}" if self.widths else cell: i for i, cell in enumerate(cells)}
         for role, name in (options.columns or {}).items():
-            if role not in wanted:
-                raise UnknownName("column role", role, wanted, hint=f"The roles are {', '.join(wanted)}.")
+            if role not in required:
+                raise UnknownName("column role", role, required, hint=f"The roles are {', '.join(required)}.")
             if name not in names:
                 raise UnknownName("column", name, names, hint=f"{place} has no such column.")
             roles[role] = names[name]
-        if not wanted or any(roles[role] is None for role in wanted):
+        if not required or any(roles[role] is None for role in required):
             raise self._misfit(cells, place)
-        return Layout({role: at for role in wanted if (at := roles[role]) is not None}, len(cells), not self.widths)
+        return Layout({role: at for role in required if (at := roles[role]) is not None}, len(cells), not self.widths)
 
     def _positions(self, cells: Sequence[str]) -> dict[str, int | None]:
-        """Role -> position, None where no heading fits; nothing where a table without headings is no such one."""
+        """Role -> position, None if no heading fits; empty if a table without headings does not fit the format."""
         if self.widths:
-            found = self.widths.get(len(cells), {})
-            return dict(found) if found and cells[found["time"]].isdecimal() else {}
+            positions = self.widths.get(len(cells), {})
+            return dict(positions) if positions and cells[positions["time"]].isdecimal() else {}
         plain = {fold(cell): i for i, cell in reversed(list(enumerate(cells)))}
         return {
             role: next((plain[fold(heading)] for heading in headings if fold(heading) in plain), None)
@@ -122,12 +122,12 @@ class Table:
         table = self._fast(data, layout)
         if table is not None and len(table) == count:
             return table, np.arange(first, first + count)
-        wanted = list(dict.fromkeys(layout.roles.values()))
+        selected = list(dict.fromkeys(layout.roles.values()))
         good: list[list[str]] = []
         lines: list[int] = []
         for line, cells in self._records(data, first, place):
             if len(cells) == layout.width:
-                good.append([cells[i] for i in wanted])
+                good.append([cells[i] for i in selected])
                 lines.append(line)
             elif any(cells):
                 into.bad.append(
@@ -135,13 +135,13 @@ class Table:
                     if len(into.bad) < KNOWN
                     else f"{place}:{line}"
                 )
-        columns = {f"f{i}": pa.array([cells[k] for cells in good], pa.string()) for k, i in enumerate(wanted)}
+        columns = {f"f{i}": pa.array([cells[k] for cells in good], pa.string()) for k, i in enumerate(selected)}
         return pa.table(columns), np.array(lines, np.int64)
 
     def _fast(self, data: bytes, layout: Layout) -> pa.Table | None:
-        """All rows at once; None where one has another width."""
+        """Parse all rows at once; None if a row has another width."""
         names = [f"f{i}" for i in range(layout.width)]
-        wanted = [f"f{i}" for i in dict.fromkeys(layout.roles.values())]
+        selected = [f"f{i}" for i in dict.fromkeys(layout.roles.values())]
         try:
             return pa.csv.read_csv(
                 pa.BufferReader(data),
@@ -150,7 +150,9 @@ class Table:
                     delimiter=self.delimiter, quote_char='"' if self.quoted else False, newlines_in_values=self.quoted
                 ),
                 convert_options=pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, strings_can_be_null=False
+                    column_types=dict.fromkeys(selected, pa.string()),
+                    include_columns=selected,
+                    strings_can_be_null=False,
                 ),
             )
         except pa.ArrowException:

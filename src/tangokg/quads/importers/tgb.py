@@ -34,19 +34,19 @@ def read(paths: Sequence[Path], into: Gathered, options: TableOptions) -> None:
 
 
 def _belonging(path: Path) -> list[Path]:
-    """An edge list and the static one beside it; those of a folder."""
+    """An edge list with its static edge list, or all edge lists of a folder."""
     if path.is_dir():
-        found = sorted(path.glob("*_edgelist*.csv*"))
-        if not found:
+        edge_lists = sorted(path.glob("*_edgelist*.csv*"))
+        if not edge_lists:
             raise DataError(f"{path}: no edge list found in the folder; expected NAME_edgelist.csv.")
-        return found
+        return edge_lists
     name, marker, _ = path.name.partition("_edgelist")
-    beside = find_file(path.parent, f"{name}_static_edgelist.csv") if marker else None
-    return [path, beside] if beside else [path]
+    static = find_file(path.parent, f"{name}_static_edgelist.csv") if marker else None
+    return [path, static] if static else [path]
 
 
 def split(facts: Quadruples, name: str) -> Dataset:
-    """The parts that py-tgb gives the set of this name."""
+    """The split that py-tgb uses for the set of this name."""
     share = 0.1 if "yago" in name else 0.15
     return split_tgb(facts, share, share, name=name)
 

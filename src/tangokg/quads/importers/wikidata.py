@@ -42,12 +42,12 @@ def _read_stream(stream: Stream, into: Gathered) -> None:
     edges: list[tuple[str, str, str]] = []
     for line, entity in _entities(stream, into):
         try:
-            found = [(s, r, o, held(qualifiers)) for s, r, o, qualifiers in _statements(entity)]
-            "".join(name for row in found for name in row[:3]).encode()  # half a character is no text
+            statements = [(s, r, o, held(qualifiers)) for s, r, o, qualifiers in _statements(entity)]
+            "".join(name for row in statements for name in row[:3]).encode()  # half a character is no text
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             into.bad.append(f"{stream.place}:{line}: {entity['id']} has no statements of the known form ({error!r}).")
             continue
-        for subject, relation, value, times in found:
+        for subject, relation, value, times in statements:
             if times is None:
                 edges.append((subject, relation, value))
             elif isinstance(times, str):
@@ -93,9 +93,9 @@ def _entities(stream: Stream, into: Gathered) -> Iterator[tuple[int, Mapping[str
 
 
 def _misfit(stream: Stream, text: bytes) -> DataError:
-    found = text[:60].decode(errors="replace").strip()
+    start = text[:60].decode(errors="replace").strip()
     return DataError(
-        f"{stream.place}: this is no JSON dump of Wikidata: {found!r} found; expected '[' and then one entity with its "
+        f"{stream.place}: this is no JSON dump of Wikidata: {start!r} found; expected '[' and then one entity with its "
         f"'id' on each line. Choose the format it has, or leave --format out to read it as an ordinary table."
     )
 
@@ -113,26 +113,29 @@ def _statements(entity: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapp
 
 
 def label(paths: Sequence[Path], into: Gathered, language: str) -> None:
-    """Call entities and relations by their labels, in a second pass over the files.
+    """Replace ids by labels, in a second pass over the files.
 
-    A name that several share has its id in brackets; what has no label keeps its id.
+    A label that several ids share gets its id in brackets; an id without a label stays.
     """
     labels: dict[str, dict[str, str]] = {"entity": {}, "relation": {}}
     for path in paths:
         for stream in streams(path):
             for text in stream.lines():
-                found = _ID.search(text)
-                if found is not None and b'"claims"' not in text[: found.start()]:  # its own id: most are not needed
-                    name = found[1].decode()
+                match = _ID.search(text)
+                if match is not None and b'"claims"' not in text[: match.start()]:  # its own id: most are not needed
+                    name = match[1].decode()
                     if name not in into.ids["entity"] and name not in into.ids["relation"]:
                         continue
-                name, told = _label(text, language)
+                name, text_label = _label(text, language)
                 kind = "relation" if name.startswith("P") else "entity"
-                if told and name in into.ids[kind]:
-                    labels[kind][name] = told
+                if text_label and name in into.ids[kind]:
+                    labels[kind][name] = text_label
     for kind, names in labels.items():
         shared = Counter([*names.values(), *into.ids[kind]])
-        labels[kind] = {name: told if shared[told] == 1 else f"{told} ({name})" for name, told in names.items()}
+        labels[kind] = {
+            name: text_label if shared[text_label] == 1 else f"{text_label} ({name})"
+            for name, text_label in names.items()
+        }
         if without := len(into.ids[kind]) - len(names):
             into.remarks.append(f"{kind} names without a label in {language!r}, called by their ids: {without:,}")
     into.rename(labels)

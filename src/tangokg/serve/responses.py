@@ -1,4 +1,4 @@
-"""What answers hold: for the OpenAPI document. The tests compare it with what the service says."""
+"""The schemas of answers, for the OpenAPI document. The tests compare them with real answers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field
 Time = str | int | float  # a date as text, a plain step as a number
 
 
-class Told(BaseModel):
+class ResponseModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Placed(Told):
+class Placed(ResponseModel):
     position: int = Field(description="the posts that this answer knows: the first so many of the journal")
 
 
-class Reason(Told):
+class Reason(ResponseModel):
     """An earlier fact that raised an answer."""
 
     subject: str
@@ -28,12 +28,12 @@ class Reason(Told):
     sentence: str
 
 
-class Seen(Told):
+class Seen(ResponseModel):
     count: int = Field(description="known times at which the fact stood before the time asked about")
     last: Time | None
 
 
-class Answer(Told):
+class Answer(ResponseModel):
     rank: int
     name: str = Field(description="of what was asked for")
     subject: str
@@ -46,7 +46,7 @@ class Answer(Told):
     why: list[Reason] | None = Field(default=None, description="of the first three answers, where asked for")
 
 
-class Asked(Told):
+class Asked(ResponseModel):
     subject: str | None
     relation: str | None
     object: str | None
@@ -66,18 +66,18 @@ class Forecasts(Placed):
     forecasts: list[Forecast]
 
 
-class Failure(Told):
+class Failure(ResponseModel):
     message: str
     hint: str | None = None
 
 
-class Failed(Told):
+class Failed(ResponseModel):
     """Every refused request."""
 
     error: Failure
 
 
-class OfRun(Told):
+class OfRun(ResponseModel):
     run: str
     model: str
     forecast: Forecast | None
@@ -88,7 +88,7 @@ class Compared(Placed):
     runs: list[OfRun]
 
 
-class Event(Told):
+class Event(ResponseModel):
     subject: str
     relation: str
     object: str
@@ -100,7 +100,7 @@ class Likely(Placed):
     events: list[Event]
 
 
-class Point(Told):
+class Point(ResponseModel):
     at: Time
     chance: float
 
@@ -111,7 +111,7 @@ class ChanceCurve(Placed):
     base: float | None
 
 
-class KnownFact(Told):
+class KnownFact(ResponseModel):
     subject: str
     relation: str
     object: str
@@ -123,7 +123,7 @@ class KnownFacts(Placed):
     total: int = Field(description="of all facts that fit; limit cuts the list")
 
 
-class Neighbour(Told):
+class Neighbour(ResponseModel):
     name: str
     facts: int
     last: Time
@@ -159,13 +159,13 @@ class Surprises(Placed):
     surprises: list[Surprise]
 
 
-class Bin(Told):
+class Bin(ResponseModel):
     said: float
     happened: float
     count: int
 
 
-class AtTime(Told):
+class AtTime(ResponseModel):
     at: Time
     mrr: float
     count: int
@@ -182,7 +182,7 @@ class Record(Placed):
     over_time: list[AtTime]
 
 
-class Name(Told):
+class Name(ResponseModel):
     name: str
     kind: Literal["entity", "relation"]
     facts: int
@@ -198,7 +198,7 @@ class Health(Placed):
     uptime: float = Field(description="seconds since the start")
 
 
-class Data(Told):
+class Data(ResponseModel):
     facts: int
     entities: int
     relations: int
@@ -207,7 +207,7 @@ class Data(Told):
     unit: str
 
 
-class Example(Told):
+class Example(ResponseModel):
     subject: str
     relation: str
     at: Time
@@ -216,7 +216,7 @@ class Example(Told):
 Figures = dict[str, dict[str, float]]  # part -> figure -> per cent
 
 
-class Beside(Told):
+class Beside(ResponseModel):
     run: str
     model: str
     metrics: Figures
