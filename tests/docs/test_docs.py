@@ -117,7 +117,14 @@ def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         assert words == ["source", ".venv/bin/activate"]
 
 
-@each_page
+LONG = ("cluster.md", "large.md")  # pages that start several processes: make test-all runs them
+
+
+def _page(path: Path) -> Any:
+    return pytest.param(path, marks=[pytest.mark.slow] if path.name in LONG else [], id=path.name)
+
+
+@pytest.mark.parametrize("page", [*map(_page, PAGES)])
 def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "page"}

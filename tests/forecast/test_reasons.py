@@ -99,8 +99,7 @@ def one_by_one(number: int = 300) -> Dataset:
     return Dataset(train, valid, test, "sparse")
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@EVERY
+@pytest.mark.parametrize(("name", "sparse"), [*((name, False) for name in MODELS), *((name, True) for name in LOCAL)])
 def test_facts_out_of_sight_change_nothing(name: str, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """So reasons need not the whole history."""
     monkeypatch.setattr(removing, "LAST", 20)

@@ -49,7 +49,7 @@ def with_facts(forecaster: Forecaster, facts: Quadruples) -> Forecaster:
 
 @EVERY
 @given(at=st.floats(FIRST + 1, LAST + 3, exclude_max=True))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_a_question_at_any_time_knows_the_steps_before_its_own(name: str, at: float) -> None:
     forecaster = FORECASTERS.setdefault(name, make_forecaster(name))
     other = with_facts(forecaster, later_is_otherwise(forecaster.facts, int(np.floor(at))))
