@@ -117,7 +117,7 @@ def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         assert words == ["source", ".venv/bin/activate"]
 
 
-LONG = ("cluster.md", "large.md")  # pages that start several processes: make test-all runs them
+LONG = ("cluster.md", "large.md", "report.md", "tuning.md", "walkthrough.md")  # make test-all runs their blocks
 
 
 def _page(path: Path) -> Any:

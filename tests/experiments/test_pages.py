@@ -46,6 +46,7 @@ def test_blocks_are_replaced_and_the_rest_of_a_page_stays() -> None:
     assert refresh(new, {"a": lambda: "| new |", "b": lambda: "more"}) == new
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_says_which_pages_are_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

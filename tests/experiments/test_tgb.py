@@ -111,6 +111,7 @@ def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "no edge list of tkgl-smallpedia, tkgl-polecat" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_tgb_runs_it(folder: Path, tmp_path: Path) -> None:
     names = {"DATA": folder, "SETS": "tkgl-smallpedia", "MODELS": "recurrency", "SEEDS": 0, "DEVICE": "cpu"}

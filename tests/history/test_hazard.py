@@ -74,6 +74,7 @@ def test_nothing_to_learn_from_gives_how_often_it_was() -> None:
     assert p.isfinite().all()
 
 
+@pytest.mark.slow
 def test_a_rhythm_is_learned() -> None:
     """In the built-in world: of the visits that are due, most happen; of those that just were, hardly any."""
     world = make_world(1, 60, 0, 365)

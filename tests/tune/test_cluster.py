@@ -87,6 +87,7 @@ def proxy(owned: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_killed_workers_lose_no_trial(
     owned: str, proxy: tuple[str, subprocess.Popen[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
