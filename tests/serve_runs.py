@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,22 @@ from fastapi.testclient import TestClient
 
 from tangokg.forecast import load
 from tangokg.serve.compacting import FILE
+from tangokg.serve.process import AnsweringProcess
 from tangokg.serve.service import Service
 from tangokg.serve.settings import ServeSettings
 
 
-def make_service(run: Path, beside: Path | None = None, **settings: Any) -> Service:
-    """The service of a run folder, with its journal there, and of another beside."""
+def make_service(
+    run: Path,
+    beside: Path | None = None,
+    journal: Path | None = None,
+    processes: Sequence[AnsweringProcess] = (),
+    **settings: Any,
+) -> Service:
+    """The service of a run folder, with its journal there unless another is given, and of another run beside."""
     second = None if beside is None else (load(beside, "cpu"), beside)
-    return Service(load(run, "cpu"), replace(ServeSettings(), **settings), run, run / FILE, second)
+    kept = replace(ServeSettings(), **settings)
+    return Service(load(run, "cpu"), kept, run, journal or run / FILE, second, processes)
 
 
 def forecasts(client: TestClient) -> list[Any]:

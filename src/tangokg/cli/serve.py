@@ -33,6 +33,16 @@ Late = Annotated[float, typer.Option(min=0, help="Take facts up to so many steps
 Ahead = Annotated[float, typer.Option(min=0, help="Take facts up to so many steps after the last one.")]
 Rate = Annotated[str, typer.Option(metavar="N/TIME", help="Requests of one address, such as 600/minute.")]
 InFlight = Annotated[int, typer.Option(min=1, help="Requests answered at once; more are told to come again.")]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=64,
+        help="Processes that answer beside the one of HTTP, each with a copy of the run; by default 1 on a CPU with "
+        "several cores, else 0.",
+        show_default=False,
+    ),
+]
 Compact = Annotated[bool, typer.Option("--compact", help="Write the journal's facts into the run folder, and end.")]
 
 
@@ -50,6 +60,7 @@ def serve(
     ahead: Ahead = 3650.0,
     rate: Rate = "6000/minute",
     in_flight: InFlight = 64,
+    processes: Processes = None,
     compact: Compact = False,
     device: Device = None,
 ) -> None:
@@ -78,6 +89,8 @@ def serve(
     settings = ServeSettings(host=host, port=port, tokens=tokens, hosts=hosts, proxy=proxy, **limits)
     share_cores()
     served = f"{run} and {beside}" if beside else str(run)
-    start(
-        run, settings, journal, place, lambda url: output.say(f"Serving {served} at {url} - stop with Ctrl-C."), beside
-    )
+
+    def tell(url: str) -> None:
+        output.say(f"Serving {served} at {url} - stop with Ctrl-C.")
+
+    start(run, settings, journal, place, tell, beside, processes)

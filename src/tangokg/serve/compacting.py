@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from tangokg.errors import DataError, RunError
 from tangokg.forecast import load
 from tangokg.serve.checking import make_facts
-from tangokg.serve.journal import Journal
+from tangokg.serve.journal import Journal, facts_since
 from tangokg.serve.state import State
 from tangokg.train import RunFolder
 from tangokg.train.replacing import owning_existing
@@ -38,6 +38,12 @@ def replay(state: State, journal: Journal, run: Path) -> State:
         return state.with_facts(make_facts(state, facts), journal.last)[0]
     except DataError as error:
         raise RunError(f"{journal.path}: the journal does not fit this run ({error}).") from None
+
+
+def catch_up(state: State, journal: Path) -> State:
+    """The state with the posts that came since, for a process or a run that only reads the journal."""
+    facts, position = facts_since(journal, state.position)
+    return state if position == state.position else state.with_facts(make_facts(state, facts), position)[0]
 
 
 def compact(run: Path, path: Path, device: str = "cpu") -> int:

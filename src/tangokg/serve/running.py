@@ -16,8 +16,10 @@ from tangokg.errors import ConfigError
 from tangokg.forecast import load
 from tangokg.serve.app import create_app
 from tangokg.serve.compacting import FILE
+from tangokg.serve.process import AnsweringProcess, number_by_rule
 from tangokg.serve.service import Service
 from tangokg.serve.settings import ServeSettings
+from tangokg.train.devices import device_of
 from tangokg.train.replacing import owning_existing
 
 CONNECTIONS = 1000  # at once, listeners included
@@ -35,14 +37,20 @@ def serve(
     device: str = "auto",
     tell: Callable[[str], None] = lambda url: None,
     beside: Path | None = None,
+    processes: int | None = None,
 ) -> None:
     """Answer until the process is told to stop (Ctrl-C, SIGTERM); the run folder is ours until then.
 
     ``tell`` is given the address when it answers. ``beside`` is a second run to compare with, which is only read.
+    ``processes`` answer questions beside this one; none given: by rule.
     """
     with owning_existing(run), _bound(settings) as listener:
         second = None if beside is None else (load(beside, device), beside)
-        service = Service(load(run, device), settings, run, journal_of(run, journal), second)
+        forecaster, path = load(run, device), journal_of(run, journal)
+        if processes is None:
+            processes = number_by_rule(device_of(forecaster.model))
+        answering = [AnsweringProcess(run, path, settings.span) for _ in range(processes)]
+        service = Service(forecaster, settings, run, path, second, answering)
         logging.getLogger("tangokg").setLevel(logging.ERROR)  # warnings go to those who ask
         config = uvicorn.Config(
             create_app(service),
@@ -63,7 +71,9 @@ def serve(
 
 def _bound(settings: ServeSettings) -> socket.socket:
     """A socket bound to the address, so that an address in use is reported before anything is loaded."""
-    listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # asyncio sends at once only where the protocol is named; else each answer waits for an ACK, delayed by 40 ms
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if os.name == "posix":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

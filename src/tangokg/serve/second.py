@@ -8,8 +8,7 @@ from typing import Any
 from tangokg.errors import ConfigError, TangoError
 from tangokg.forecast import Forecaster
 from tangokg.serve import asking, card, schemas
-from tangokg.serve.checking import make_facts
-from tangokg.serve.journal import facts_since
+from tangokg.serve.compacting import catch_up
 from tangokg.serve.state import State
 
 
@@ -27,9 +26,7 @@ class Second:
 
     def caught_up(self) -> State:
         """The state with all posts so far; facts that the run folder already has change nothing."""
-        facts, position = facts_since(self._journal, self.state.position)
-        if position > self.state.position:
-            self.state = self.state.with_facts(make_facts(self.state, facts), position)[0]
+        self.state = catch_up(self.state, self._journal)
         return self.state
 
     def answer(self, question: schemas.Question, span: float) -> dict[str, Any]:

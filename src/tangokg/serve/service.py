@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -19,11 +19,12 @@ from tangokg.serve.journal import Journal
 from tangokg.serve.metrics import Gauges
 from tangokg.serve.names import Names
 from tangokg.serve.posting import Posting
+from tangokg.serve.process import AnsweringProcess, warm
 from tangokg.serve.second import Second
 from tangokg.serve.settings import ServeSettings
 from tangokg.serve.state import State
 from tangokg.serve.trimming import trim
-from tangokg.serve.worker import Turn, Worker
+from tangokg.serve.worker import Answer, Turn, Worker
 
 SLOW = 32  # requests for reasons, curves and events that may wait
 TRIMMED = 100  # posts after which memory that is free goes back to the system
@@ -34,7 +35,8 @@ T = TypeVar("T")
 class Service:
     """A served run: one thread answers, a second answers slow requests, and a third takes posts one by one.
 
-    The thread of the posts replaces the state as a whole; each answer names the position of the state it used.
+    With ``processes``, a thread for each of them answers instead of the first. The thread of the posts replaces the
+    state as a whole; each answer names the position of the state it used.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Service:
         run: Path,
         journal: Path,
         second: tuple[Forecaster, Path] | None = None,  # a run to compare with, and its folder
+        processes: Sequence[AnsweringProcess] = (),
     ) -> None:
         self.settings = settings
         self._journal = Journal(journal)
@@ -51,10 +54,12 @@ class Service:
         self.names, self.hub, self.gauges = Names(self.state), Hub(), Gauges()
         self.gauges.position.set(self.state.position)
         self._posting = Posting(settings, self._journal, self.names, self.hub, self.gauges)
-        self.worker: Worker[schemas.Question] = Worker(self._answer, "tangokg-model")
-        self._slow: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-slow")
-        self._posts: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-posts")
-        self._slow_waiting, self._lock = 0, Lock()
+        self._processes = processes
+        ways: list[Answer[schemas.Question]] = [partial(self._answer_with, process) for process in processes]
+        self.worker = Worker(*ways or [self._answer], name="tangokg-model")
+        self._slow: Worker[schemas.Question] = Worker(self._answer_slowly, name="tangokg-slow")
+        self._posts: Worker[schemas.Question] = Worker(self._answer_slowly, name="tangokg-posts")
+        self._slow_waiting, self._lock, self._lock_of_state = 0, Lock(), Lock()
         self._copied: tuple[State, State] | None = None  # of the slow thread
         self.started = time.monotonic()
         self._run, self._figures = run.resolve().name, card.figures(run)
@@ -63,7 +68,9 @@ class Service:
         self._card = lru_cache(maxsize=1)(card.card)
 
     def start(self) -> None:
-        """Start the threads, and warm up so that the first question does not wait."""
+        """Start threads and processes, and warm up so that the first question does not wait."""
+        for process in self._processes:
+            process.start()
         self.worker.start()
         self._slow.start()
         self._posts.start()
@@ -71,8 +78,7 @@ class Service:
         self._posts.run(self._warm_posts)
 
     def _warm(self) -> None:
-        example = {key: value for key, value in card.example(self.state).items() if key != "at"}
-        asking.answer(self.state, [schemas.Question(**example)], self.settings.span)
+        warm(self.state, self.settings.span)
         self._card(self.state)
 
     def _warm_posts(self) -> None:
@@ -84,11 +90,28 @@ class Service:
         self._slow.drop(PATIENCE)
         self._posts.stop()
         self.worker.stop()
+        for process in self._processes:
+            process.stop()
         self._journal.close()
 
     def _answer(self, questions: Sequence[schemas.Question]) -> list[Any]:
         self.gauges.batch.observe(len(questions))
         return asking.answer(self.state, questions, self.settings.span)
+
+    def _answer_with(self, process: AnsweringProcess, questions: Sequence[schemas.Question]) -> list[Any]:
+        """The answers of a process, and our own to questions that it has none for: an error is raised here."""
+        answers = process.answer(questions, self.state.position)
+        if answers is None:
+            answers = [None] * len(questions)
+        else:
+            self.gauges.batch.observe(len(questions))
+        missing = [i for i, answer in enumerate(answers) if answer is None]
+        if missing:
+            with self._lock_of_state:
+                own = self._answer([questions[i] for i in missing])
+            for i, answer in zip(missing, own, strict=True):
+                answers[i] = answer
+        return answers
 
     def ask(self, questions: Sequence[schemas.Question]) -> list[Future[Any]]:
         """Futures of the answers; unknown names raise an error immediately."""
