@@ -16,6 +16,7 @@ from tangokg.history.index import HistoryIndex, build_index
 from tangokg.history.occurrences import count_unseen, past_of_label
 from tangokg.history.series import active_pairs, pasts_of
 from tangokg.history.sorted_rows import Layers, add_rows, expand, sort_rows
+from tangokg.history.subjects import last_edges
 from tangokg.quads.values import Quadruples, concatenate
 from tangokg.snapshots.timeline import build_timeline
 
@@ -88,7 +89,7 @@ def test_the_edges_around_a_subject_are_its_rows_of_the_whole_timeline(make: Any
     facts = make_facts(1, SNAPSHOTS)
     whole, index = build_timeline(facts), make(facts)
     for subjects in ([3], [0, 5, N - 1], list(range(N))):
-        part = index.around(np.array(subjects), np.zeros(0))
+        part = index.around(np.array(subjects))
         mine = torch.isin(whole.s, torch.tensor(subjects))
         j = torch.repeat_interleave(whole.offset.diff())[mine]
         for name in "sro":
@@ -99,23 +100,21 @@ def test_the_edges_around_a_subject_are_its_rows_of_the_whole_timeline(make: Any
 
 
 @pytest.mark.parametrize("make", [build_index, grow])
-def test_ways_hold_the_last_edges_of_those_whom_a_subject_met(make: Any) -> None:
+@pytest.mark.parametrize("size", [1, 3, 40])
+def test_last_edges_are_those_that_a_loop_finds(make: Any, size: int) -> None:
     facts = make_facts(2, SNAPSHOTS)
-    whole, index = build_timeline(facts), make(facts)
-    j = torch.repeat_interleave(whole.offset.diff())
-    edges = list(zip(whole.t[j].tolist(), whole.s.tolist(), whole.r.tolist(), whole.o.tolist(), strict=True))
-    steps = np.array([whole.t[7].item(), whole.t[-1].item()])
-    part = index.around(np.array([4]), steps, (2, 1))
-    at = torch.repeat_interleave(part.offset.diff())
-    found = set(zip(part.t[at].tolist(), part.s.tolist(), part.r.tolist(), part.o.tolist(), strict=True))
-    assert found <= set(edges)
-    for step in steps:
-        known = [edge for edge in edges if edge[0] < step]
-        nodes = {o for _, s, _, o in known if s == 4}
-        for most in (2, 1):
-            last = [edge for x in nodes for edge in [e for e in known if e[1] == x][-most:]]
-            assert set(last) <= found
-            nodes = {o for *_, o in last}
+    whole = build_timeline(facts)
+    j = torch.repeat_interleave(whole.offset.diff()).tolist()
+    edges = list(zip(whole.s.tolist(), j, whole.r.tolist(), whole.o.tolist(), strict=True))
+    node, known = torch.cartesian_prod(torch.tensor([4, 0, N - 1, 4]), torch.tensor([0, 1, 7, SNAPSHOTS])).T
+    slow = [
+        (row, r, o, whole.t[at].item())
+        for row, (s, end) in enumerate(zip(node.tolist(), known.tolist(), strict=True))
+        for _, at, r, o in [edge for edge in edges if edge[0] == s and edge[1] < end][::-1][:size]
+    ]
+    for timeline in (whole, make(facts).around(np.array([4]))):
+        found = timeline.derive(last_edges)(node, known, size)
+        assert list(zip(*(column.tolist() for column in found), strict=True)) == slow
 
 
 @pytest.mark.parametrize("make", [build_index, grow])
@@ -139,7 +138,7 @@ def test_counts_are_those_of_the_whole_timeline(make: Any) -> None:
     gap = 1.5
     assert torch.equal(torch.from_numpy(index.pairs), torch.bincount(pasts_of(whole, gap).pair.j, minlength=SNAPSHOTS))
     assert whole.derive(active_pairs) is None
-    part = pasts_of(index.around(np.array([3]), np.zeros(0)), gap)
+    part = pasts_of(index.around(np.array([3])), gap)
     assert torch.equal(part.activity, pasts_of(whole, gap).activity)
     assert torch.equal(part.steps, pasts_of(whole, gap).steps)
     slow, fast = whole.derive(past_of_label), index.past_of_label

@@ -141,7 +141,7 @@ class Answering:
         count, s = self.known.num_relations, torch.tensor([question.s])
         scores = self._scores(encoded, [window] * count, [question.s] * count, list(range(count)))
         likelihood = self.model.probabilities(scores)[:, question.o]  # (R,)
-        timeline = self.known.history_of(s, torch.tensor([question.step]).double())
+        timeline = self.known.history_of(s)
         known = int(timeline.offset[timeline.before(question.step)])  # edges before the step asked for, each once
         r = timeline.r[:known]
         everyone = torch.from_numpy(self.known.index.relations_before(question.step)) + 1.0
@@ -171,7 +171,7 @@ class Answering:
         """``(share, chance, happens)`` of facts (M,); ``p`` is what the model gives to them."""
         if p is None:
             p = shares_of(self.model, self.known, pair, o, when.known, when.step)
-        timeline = self.known.history_of_pairs(pair, when.step)
+        timeline = self.known.history_of_pairs(pair)
         key = torch.stack([pair.double(), when.step, when.until], dim=1)
         of = torch.unique(key, dim=0, return_inverse=True)[1] if len(pair) else pair
         size = int(of.max()) + 1 if len(of) else 0
@@ -230,7 +230,7 @@ class Answering:
             pair = pair[forward if question.r is None else r == question.r]
         if len(pair) > MOST_PAIRS:
             when = self._when([question], torch.tensor([len(pair)]))
-            history = self.known.history_of_pairs(pair, when.step)
+            history = self.known.history_of_pairs(pair)
             happens = self.chances.pair(history, pair, when.known, when.until, when.span)
             pair = pair[torch.argsort(happens, descending=True, stable=True)[:MOST_PAIRS]]
         return pair

@@ -15,25 +15,20 @@ from tangokg.history.index import HistoryIndex
 from tangokg.history.series import edges_about
 from tangokg.models import Model
 from tangokg.models.protocol import Sight
-from tangokg.quads.values import Floats, Ids
+from tangokg.quads.values import Ids
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
 from tangokg.train.devices import device_of
 
-NO_STEPS = np.zeros(0)
 SHARE = 0.25  # of all edges: if the subjects asked about have more, the whole history is sorted, once for all
 
 
 @dataclass(frozen=True, eq=False)
 class Around:
-    """The part of a history relevant for questions about some subjects at some steps, or at any step."""
+    """The part of a history relevant for questions about some subjects."""
 
     subjects: Ids
-    steps: Floats
     timeline: Timeline
-
-    def holds(self, subjects: Ids, steps: Floats) -> bool:
-        return bool(np.isin(subjects, self.subjects).all() and np.isin(steps, self.steps).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +55,19 @@ class Known:
         known, device = torch.searchsorted(self.index.times, t), self.device
         return Windows(known.to(device), t.to(device))
 
-    def history_of(self, s: Tensor, t: Tensor) -> Timeline:
-        """The history that matters for some subjects at some steps, on the host; all of it if they have many edges."""
-        ways = (self.model.sight() or Sight()).ways
-        subjects, steps = np.unique(s.cpu().numpy()), np.unique(t.cpu().numpy()) if ways else NO_STEPS
+    def history_of(self, s: Tensor) -> Timeline:
+        """The history that matters for some subjects, on the host; all of it if they have many edges."""
+        subjects = np.unique(s.cpu().numpy())
         kept: Around | None = self._kept.get("around")
-        if kept is None or not kept.holds(subjects, steps):
+        if kept is None or not np.isin(subjects, kept.subjects).all():
             if self.index.rows_of(subjects) > SHARE * self.index.num_edges:
                 return self._whole
-            kept = self._kept["around"] = Around(subjects, steps, self.index.around(subjects, steps, ways))
+            kept = self._kept["around"] = Around(subjects, self.index.around(subjects))
         return kept.timeline
 
-    def history_of_pairs(self, pair: Tensor, t: Tensor) -> Timeline:
+    def history_of_pairs(self, pair: Tensor) -> Timeline:
         """The timeline that tells when pairs s * 2R + r had facts; for part of a history, only the edges about them."""
-        history = self.history_of(pair // (2 * self.num_relations), t)
+        history = self.history_of(pair // (2 * self.num_relations))
         if not history.is_part:
             return history
         distinct = torch.unique(pair)
@@ -89,7 +83,7 @@ class Known:
         past = (windows.known_on_host < len(self.index.t)).any()
         if sight is None or (sight.totals and past):
             return self.model.encode(self.whole(), windows)
-        history = self._moved(self.history_of(s, windows.t), device)
+        history = self._moved(self.history_of(s), device)
         if not sight.snapshots:
             return self.model.encode(history, windows)
         tensors = [*self.model.parameters(), *self.model.buffers()]

@@ -77,7 +77,6 @@ class Head(nn.Module, ABC):
 
     needs: ClassVar[tuple[str, ...]] = ()  # heads that must come before
     rows: ClassVar[tuple[str, ...]] = ()  # parameters with a row for each of the 2R labels
-    ways: tuple[int, ...] = ()  # last edges of the nodes of each step of a path (see ``Sight``)
 
     @classmethod
     @abstractmethod

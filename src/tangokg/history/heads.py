@@ -35,11 +35,6 @@ class Heads(nn.Module):
         """What single events add to the scores, from the first head that provides it."""
         return next((terms for head in self if (terms := head.terms(partners, gap)) is not None), None)
 
-    @property
-    def ways(self) -> tuple[int, ...]:
-        """The longest way that one of them goes."""
-        return max((head.ways for head in self), key=len, default=())
-
 
 # State entries with a row for each label, as :attr:`tangokg.models.Model.rows` has them.
 HEAD_ROWS = {f"heads.{name}.{row}": "relation" for name, head in HEADS.items() for row in head.rows}

@@ -23,10 +23,11 @@ from tangokg.history.sorted_rows import (
     first_rows,
     sort_rows,
 )
+from tangokg.history.subjects import last_edges
 from tangokg.history.totals import EventTotals, total_events
 from tangokg.quads.clock import Clock
 from tangokg.quads.units import far_steps, usual_bounds
-from tangokg.quads.values import Floats, Ids, Quadruples
+from tangokg.quads.values import Ids, Quadruples
 from tangokg.quads.vocabulary import Vocabulary
 from tangokg.snapshots.timeline import Timeline, build_timeline, on_times
 from tangokg.snapshots.windows import Windows
@@ -135,19 +136,9 @@ class HistoryIndex:
         """The number of edges of these subjects."""
         return sum(int((end - start).sum()) for start, end in (x.spans(subjects, *EVER) for x in self.edges))
 
-    def around(self, subjects: Ids, steps: Floats, ways: tuple[int, ...] = ()) -> Timeline:
-        """All edges of some subjects, on the times of the whole history; no transitions.
-
-        With ``ways``, for each step also the last edges before it of their partners (that many of each), then those
-        of the partners' partners, and so on.
-        """
-        parts = [self.take(subjects, *EVER)]
-        for step in steps if ways else ():
-            nodes = parts[0]
-            for most in ways:
-                nodes = self.take(np.unique(nodes[4][nodes[1] < step]), -np.inf, step, most)
-                parts.append(nodes)
-        return self._timeline([np.concatenate(part) for part in zip(*parts, strict=True)])
+    def around(self, subjects: Ids) -> Timeline:
+        """All edges of some subjects, on the times of the whole history; no transitions."""
+        return self._timeline(self.take(subjects, *EVER))
 
     def window(self, snapshots: Ids) -> Timeline:
         """These snapshots in full, on the times of the whole history.
@@ -168,16 +159,30 @@ class HistoryIndex:
         )
         return build_timeline(Quadruples(s, r, o, t, self.vocab, self.clock))
 
-    def take(self, subjects: Ids, since: float, before: float, most: int | None = None) -> tuple[Column, ...]:
-        """s, t, back, r, o of the edges of some subjects; with ``most``, at most that many last ones per layer."""
-        parts = []
-        for layer in self.edges:
-            start, end = layer.spans(subjects, since, before)
-            start = start if most is None else np.maximum(start, end - most)
-            parts.append(layer.read(expand(start, end)[0]))
+    def take(self, subjects: Ids, since: float, before: float) -> tuple[Column, ...]:
+        """s, t, back, r, o of the edges of some subjects."""
+        parts = [layer.read(expand(*layer.spans(subjects, since, before))[0]) for layer in self.edges]
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
-    def _timeline(self, columns: list[Column]) -> Timeline:
+    def last_edges(self, node: Tensor, known: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Like the function of this name, from the index."""
+        nodes, before = node.cpu().numpy(), np.append(self.t, np.inf)[known.cpu().numpy()]
+        parts = []
+        for layer in self.edges:
+            start, end = layer.spans(nodes, -np.inf, before)
+            rows, owner = expand(np.maximum(start, end - size), end)
+            rows = (end + np.maximum(start, end - size) - 1)[owner] - rows  # the latest first
+            parts.append((owner, *layer.read(rows)[1:]))
+        source, t, back, r, o = (np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True))
+        label = r + back * self.vocab.num_relations
+        if len(parts) > 1:
+            order = np.lexsort((-o, -label, -t, source))
+            place = np.arange(len(order)) - np.searchsorted(source[order], source[order])
+            source, label, o, t = (column[order[place < size]] for column in (source, label, o, t))
+        owner_rows, labels, others, times = (torch.from_numpy(x).to(node.device) for x in (source, label, o, t))
+        return owner_rows, labels, others, times.to(self.times.dtype)
+
+    def _timeline(self, columns: tuple[Column, ...]) -> Timeline:
         """Edges s, t, back, r, o as a timeline: sorted, each once."""
         s, t, back, r, o = columns
         label = r + back.astype(np.int64) * self.vocab.num_relations
@@ -207,6 +212,7 @@ class HistoryIndex:
         timeline.give(active_pairs, torch.from_numpy(self.pairs))
         timeline.give(past_of_label, self.past_of_label)
         timeline.give(event_statistics, self.event_statistics)
+        timeline.give(last_edges, self.last_edges)
         return timeline.give(count_unseen, self.count_unseen)
 
     # Counting

@@ -14,7 +14,7 @@ from tangokg.history.head import Asked, Head, HistorySettings, Project, Scored
 from tangokg.history.partners import Partners
 from tangokg.history.second import ScoredPairs, best_of, draw_table
 from tangokg.history.statistics import NUM_STATISTICS, TIME_CODE, time_code
-from tangokg.history.subjects import sort_subjects
+from tangokg.history.subjects import last_edges
 from tangokg.masks import dropout
 
 
@@ -63,7 +63,7 @@ class Paths(Head):
         self, settings: PathSettings, dim: int, width: int, num_labels: int, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.settings, self.ways = settings, settings.edges[: settings.hops]
+        self.settings = settings
         self.start = draw_table(generator, width, settings.dim, std=width**-0.5)
         self.steps = nn.ModuleList(Step(settings, dim, num_labels, generator) for _ in range(settings.hops))
 
@@ -165,15 +165,7 @@ def last_events(
     partners: Partners, query: Tensor, node: Tensor, size: int, gap: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The last ``size`` known events of each node: ``(node row, r, o, age in median gaps)``."""
-    timeline, windows = partners.timeline, partners.windows
-    order, key = timeline.derive(sort_subjects)
-    window = partners.queries.window.index_select(0, query)
-    known, t = windows.known.index_select(0, window), windows.t.index_select(0, window)
-    at = torch.searchsorted(key, node * len(timeline) + known)[:, None] - 1 - torch.arange(size, device=node.device)
-    mask = at >= torch.searchsorted(key, node * len(timeline))[:, None]  # (X, size)
-    flat = mask.flatten().nonzero()[:, 0]
-    source, at = flat // size, at.flatten().index_select(0, flat)
-    edge = order.index_select(0, at)
-    j = key.index_select(0, at) % len(timeline)
-    age = (t.index_select(0, source) - timeline.t.index_select(0, j)) / gap
-    return source, timeline.r.index_select(0, edge), timeline.o.index_select(0, edge), age
+    windows, window = partners.windows, partners.queries.window.index_select(0, query)
+    look_up = partners.timeline.derive(last_edges)
+    source, r, o, t = look_up(node, windows.known.index_select(0, window), size)
+    return source, r, o, (windows.t.index_select(0, window).index_select(0, source) - t) / gap

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from tangokg.snapshots.timeline import Timeline
 ATTENTION_HEADS = 4  # of the attention
 
 Multiply = Callable[[Tensor, Tensor], Tensor]  # weight (D, H), entities of any shape -> (.., H)
+# node (X,), snapshots that each knows (X,), size -> (row of the node, r, o, t) of its last edges, the latest first
+LastEdges = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor, Tensor, Tensor]]
 
 
 def sort_subjects(timeline: Timeline) -> tuple[Tensor, Tensor]:
@@ -22,6 +25,22 @@ def sort_subjects(timeline: Timeline) -> tuple[Tensor, Tensor]:
     order = torch.argsort(timeline.s, stable=True)
     j = torch.repeat_interleave(timeline.offset.diff())
     return order, (timeline.s * len(timeline) + j)[order]
+
+
+def last_edges(timeline: Timeline) -> LastEdges:
+    """The last ``size`` known edges of any entities."""
+    return partial(_last_edges, timeline)
+
+
+def _last_edges(timeline: Timeline, node: Tensor, known: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    order, key = timeline.derive(sort_subjects)
+    at = torch.searchsorted(key, node * len(timeline) + known)[:, None] - 1 - torch.arange(size, device=node.device)
+    mask = at >= torch.searchsorted(key, node * len(timeline))[:, None]  # (X, size)
+    flat = mask.flatten().nonzero()[:, 0]
+    at = at.flatten().index_select(0, flat)
+    edge, j = order.index_select(0, at), key.index_select(0, at) % len(timeline)
+    r, o = timeline.r.index_select(0, edge), timeline.o.index_select(0, edge)
+    return flat // size, r, o, timeline.t.index_select(0, j)
 
 
 def last_events_of(partners: Partners, size: int, gap: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:

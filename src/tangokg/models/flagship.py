@@ -83,7 +83,7 @@ class Flagship(Tango):
 
     def sight(self) -> Sight | None:
         sight = super().sight()
-        return sight and replace(sight, ways=self.heads.ways, totals=self.settings.activity or bool(self.settings.runs))
+        return sight and replace(sight, totals=self.settings.activity or bool(self.settings.runs))
 
     def held(self, train: Timeline) -> Held:
         """As :meth:`_costs` has it for the partners that subjects meet in the end, the mean over all questions."""

@@ -83,7 +83,7 @@ class Headed(Model):
 
     def sight(self) -> Sight | None:
         sight = self.beside.sight()
-        return sight and replace(sight, ways=self.heads.ways, totals=self.settings.activity or bool(self.settings.runs))
+        return sight and replace(sight, totals=self.settings.activity or bool(self.settings.runs))
 
     def look_at(self, encoded: Encoded, timeline: Timeline) -> Encoded:
         return Encoded(self.beside.look_at(encoded.own, timeline), timeline, encoded.windows)

@@ -29,7 +29,6 @@ class Sight:
     """The part of a history that a question needs besides all edges of its subject; a forecast uses only this part."""
 
     snapshots: int = 0  # the last snapshots that encoding needs in full; 0: none
-    ways: tuple[int, ...] = ()  # last edges of each partner of the subject, then of their partners, and so on
     totals: bool = False  # the number of events of every entity, known only at the end of the history
 
 

@@ -48,7 +48,7 @@ def _chances(state: State, s: int | None, r: int | None, o: int | None, steps: A
     known = torch.searchsorted(state.index.times, t)
     with torch.inference_mode():
         if o is None:
-            history = state.known.history_of(pair // answering.labels, t)
+            history = state.known.history_of(pair // answering.labels)
             chance = answering.chances.pair(history, pair, known, t)
         else:
             _, chance, _ = answering.chances_of(pair, torch.full_like(pair, o), AskedAt(known, t, t, False))
