@@ -24,26 +24,25 @@ def pair_features(pasts: Pasts, pair: Tensor, known: Tensor, t: Tensor) -> Tenso
     last = torch.cat([pasts.times, pasts.times.new_zeros(1)])[(known - 1).clamp(min=0)]
     reach = _log((t - last).clamp(min=0.25))
     rates = _rates(stats, WINDOWS, known)
-    columns = [
-        *rates,
+    return _beside(
+        rates,
         _rate(stats.count, known),
         _rate(stats.count, stats.since_first),
         _log(stats.count + 1.0),
-        *_ages(stats.age),
-        *_phases(stats),
-        *_due(stats, t - last, 1 / pasts.gap),
+        _ages(stats.age),
+        _phases(stats),
+        _due(stats, t - last, 1 / pasts.gap),
         ((stats.age - stats.last_gap).abs() < 0.5).double(),
-        *_rates(back, (1, 4, 16), known),
-        *_ages(back.age)[:5],
-        *_rates(subject, (1, 8, 32), known),
+        _rates(back, (1, 4, 16), known),
+        _ages(back.age)[:, :5],
+        _rates(subject, (1, 8, 32), known),
         _log(subject.age.clamp(max=200.0) + 1.0),
         _weekday(pasts, known, t),
         reach,
-        *(reach * rates[i] for i in (0, 2, 4, 6)),
+        reach[:, None] * rates[:, ::2],
         reach * _log(stats.age.clamp(max=200.0) + 1.0),
         reach * reach,
-    ]
-    return torch.stack(columns, dim=1)
+    )
 
 
 def fact_features(pasts: Pasts, pair: Tensor, fact: Tensor, known: Tensor, t: Tensor) -> Tensor:
@@ -52,22 +51,20 @@ def fact_features(pasts: Pasts, pair: Tensor, fact: Tensor, known: Tensor, t: Te
     last = torch.cat([pasts.times, pasts.times.new_zeros(1)])[(known - 1).clamp(min=0)]
     reach = _log((t - last).clamp(min=0.25))
     again = ((of_fact.last == of_pair.last) & (of_fact.count > 0)).double()  # it stood when the pair last did
-    recent_shares = [_rate(of_fact.recent[:, i], of_pair.recent[:, i]) for i in range(len(WINDOWS))]
     share = _rate(of_fact.count, of_pair.count)
-    columns = [
-        *recent_shares,
+    return _beside(
+        _rate(of_fact.recent, of_pair.recent),
         share,
         _log(of_fact.count + 1.0),
         again,
         _log(expected_objects(pasts, pair, known)),
-        *_ages(of_fact.age),
-        *_phases(of_fact),
-        *_due(of_fact, t - last, 1 / pasts.gap),
+        _ages(of_fact.age),
+        _phases(of_fact),
+        _due(of_fact, t - last, 1 / pasts.gap),
         reach,
         reach * again,
         reach * share,
-    ]
-    return torch.stack(columns, dim=1)
+    )
 
 
 def expected_objects(pasts: Pasts, pair: Tensor, known: Tensor) -> Tensor:
@@ -76,6 +73,11 @@ def expected_objects(pasts: Pasts, pair: Tensor, known: Tensor) -> Tensor:
     start, end = pasts.pair.start(index), pasts.pair.until(index, known)
     begin = torch.maximum(start, end - 8)
     return (pasts.objects[end] - pasts.objects[begin] + 1.0) / (end - begin + 1.0)
+
+
+def _beside(*parts: Tensor) -> Tensor:
+    """Columns (M,) and groups of columns (M, ..) side by side."""
+    return torch.cat([part if part.ndim > 1 else part[:, None] for part in parts], dim=1)
 
 
 def _log(x: Tensor) -> Tensor:
@@ -87,33 +89,37 @@ def _rate(count: Tensor, total: Tensor) -> Tensor:
     return _log((count + 0.5) / (total.clamp(max=1e4) + 1.0))
 
 
-def _rates(stats: SeriesStatistics, windows: tuple[int, ...], known: Tensor) -> list[Tensor]:
-    return [_rate(stats.recent[:, i], known.clamp(max=w)) for i, w in enumerate(windows)]
+def _rates(stats: SeriesStatistics, windows: tuple[int, ...], known: Tensor) -> Tensor:
+    return _rate(stats.recent, torch.minimum(known[:, None], known.new_tensor(windows)))
 
 
-def _ages(age: Tensor) -> list[Tensor]:
+def _ages(age: Tensor) -> Tensor:
     """Indicators of the class in which an age lies."""
-    place = torch.bucketize(age, age.new_tensor(AGES))
-    return [(place == i).double() for i in range(len(AGES))]
+    return _class_of(age, AGES)[:, : len(AGES)].double()
 
 
-def _phases(stats: SeriesStatistics) -> list[Tensor]:
+def _phases(stats: SeriesStatistics) -> Tensor:
     """Age divided by the mean gap, in classes, separately for regular and for irregular series."""
-    phase = stats.age / stats.mean_gap.clamp(min=1e-9)
-    place = torch.bucketize(phase, phase.new_tensor(PHASES))
+    phase = _class_of(stats.age / stats.mean_gap.clamp(min=1e-9), PHASES)
     often, regular = stats.count > 2, stats.spread < REGULAR
-    return [((place == i) & often & kind).double() for kind in (regular, ~regular) for i in range(len(PHASES) + 1)]
+    return torch.cat([phase & (often & kind)[:, None] for kind in (regular, ~regular)], dim=1).double()
 
 
-def _due(stats: SeriesStatistics, reach: Tensor, step: float) -> list[Tensor]:
+def _class_of(x: Tensor, borders: tuple[float, ...]) -> Tensor:
+    """(M, len(borders) + 1) bool: between which borders each number lies."""
+    return torch.bucketize(x, x.new_tensor(borders))[:, None] == torch.arange(len(borders) + 1)
+
+
+def _due(stats: SeriesStatistics, reach: Tensor, step: float) -> Tensor:
     """For regular series: for how many steps it has been due, after the last known step and before it."""
     regular = (stats.count > 2) & (stats.spread < REGULAR)
     overdue = (stats.age - stats.least_gap + step) / step
-    before = overdue - reach / step
-    since = torch.minimum(overdue, reach / step)
-    kinds = [regular & (since > low - 0.5) & (since < high - 0.5) for low, high in ((1, 2), (2, 3), (3, 5), (5, FAR))]
-    kinds += [regular & (before > low) & (before <= high) for low, high in ((0.5, 2.5), (2.5, 6.5), (6.5, FAR))]
-    return [kind.double() for kind in kinds]
+    before = (overdue - reach / step)[:, None]
+    since = torch.minimum(overdue, reach / step)[:, None]
+    low, high = since.new_tensor(((1, 2), (2, 3), (3, 5), (5, FAR))).T - 0.5
+    after = (since > low) & (since < high)
+    low, high = since.new_tensor(((0.5, 2.5), (2.5, 6.5), (6.5, FAR))).T
+    return (regular[:, None] & torch.cat([after, (before > low) & (before <= high)], dim=1)).double()
 
 
 def _weekday(pasts: Pasts, known: Tensor, t: Tensor) -> Tensor:

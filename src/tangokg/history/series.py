@@ -38,7 +38,7 @@ class Series:
         return torch.where(self.key[at] == key, at, -1)
 
     def until(self, index: Tensor, snapshot: Tensor) -> Tensor:
-        """(M,) the row after the last one of each key before ``snapshot``; of no key, 0."""
+        """The row after the last one of each key before ``snapshot``, in their common shape; of no key, 0."""
         end = torch.searchsorted(self.place, index.clamp(min=0) * len(self.times) + snapshot.clamp(min=0))
         return torch.where(index < 0, 0, end)
 
@@ -55,7 +55,7 @@ class SeriesStatistics:
     """Statistics of some keys of a series, each from the snapshots ``0 .. known - 1`` and for its time ``t``."""
 
     count: Tensor  # (M,) int64
-    recent: Tensor  # (M, W) int64, in the last snapshots, as many as asked for
+    recent: Tensor  # (M, W) int64, in the last snapshots, as many as each window has
     age: Tensor  # (M,) since the last; FAR where there is none
     since_first: Tensor  # (M,) likewise
     last_gap: Tensor  # (M,) between the last two; 0 with fewer
@@ -92,7 +92,7 @@ def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[i
     index = series.find(key)
     start, end = series.start(index), series.until(index, known)
     count = end - start
-    recent = torch.stack([end - series.until(index, known - w) for w in windows], dim=1) if windows else end[:, None]
+    recent = end[:, None] - series.until(index[:, None], known[:, None] - known.new_tensor(windows))
     seen, twice = count > 0, count > 1
     padded = torch.cat([series.t, series.t.new_zeros(1)])
     last, first = padded[(end - 1).clamp(min=0)], padded[start]
