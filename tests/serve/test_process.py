@@ -18,9 +18,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from serve_runs import forecasts, make_service
+from tangokg.serve import card, schemas
 from tangokg.serve.app import create_app
 from tangokg.serve.compacting import FILE
-from tangokg.serve.process import TRIES, AnsweringProcess
+from tangokg.serve.process import AnsweringProcess
 from tangokg.serve.running import _bound
 from tangokg.serve.settings import ServeSettings
 
@@ -33,7 +34,7 @@ from pathlib import Path
 from tangokg.serve.process import AnsweringProcess
 if __name__ == "__main__":
     process = AnsweringProcess(Path(sys.argv[1]), Path(sys.argv[1]) / "none.sqlite", 1000.0)
-    process.start()
+    process.start(lambda question, turn: None, lambda number: None)
     print(process._process.pid, flush=True)
     time.sleep(1000)
 """
@@ -87,28 +88,37 @@ def test_its_answers_are_those_of_a_service_by_itself(
 
 
 def test_the_service_answers_by_itself_until_another_process_does(
-    client: TestClient, process: AnsweringProcess, capfd: pytest.CaptureFixture[str]
+    client: TestClient, process: AnsweringProcess
 ) -> None:
     wait_until_it_answers(client, process)
     before, first = forecasts(client), process._process.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    process._process.join()
     assert forecasts(client) == before
-    assert process._process.pid != first
+    wait_for(lambda: process._process.pid != first)
     wait_until_it_answers(client, process)
     assert forecasts(client) == before
-    assert process._process.pid != first
+
+
+def test_questions_under_way_are_answered_when_it_dies(run: Path, process: AnsweringProcess) -> None:
+    service = make_service(run, processes=[process])
+    service.start()
+    wait_for(lambda: process._ready)
+    example = {key: value for key, value in card.example(service.state).items() if key in ("subject", "relation")}
+    questions = [schemas.Question(**example)] * 200
+    expected = service.ask(questions[:1])[0].result(PATIENCE)
+    futures = service.ask(questions)
+    process._process.kill()
+    assert [future.result(PATIENCE) for future in futures] == [expected] * len(questions)
+    service.stop()
 
 
 def test_a_process_that_cannot_start_is_given_up(client: TestClient, process: AnsweringProcess) -> None:
     wait_until_it_answers(client, process)
     before = forecasts(client)
-    for _ in range(TRIES):
+    while process._thread.is_alive():
         process._process.kill()
-        process._process.join()
         assert forecasts(client) == before
-    assert process._ended
     assert forecasts(client) == before
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from tangokg.serve.second import Second
 from tangokg.serve.settings import ServeSettings
 from tangokg.serve.state import State
 from tangokg.serve.trimming import trim
-from tangokg.serve.worker import Answer, Turn, Worker
+from tangokg.serve.worker import Turn, Worker
 
 SLOW = 32  # requests for reasons, curves and events that may wait
 TRIMMED = 100  # posts after which memory that is free goes back to the system
@@ -35,8 +35,8 @@ T = TypeVar("T")
 class Service:
     """A served run: one thread answers, a second answers slow requests, and a third takes posts one by one.
 
-    With ``processes``, a thread for each of them answers instead of the first. The thread of the posts replaces the
-    state as a whole; each answer names the position of the state it used.
+    With ``processes``, these answer instead of the first thread. The thread of the posts replaces the state as a whole;
+    each answer names the position of the state it used.
     """
 
     def __init__(
@@ -55,11 +55,10 @@ class Service:
         self.gauges.position.set(self.state.position)
         self._posting = Posting(settings, self._journal, self.names, self.hub, self.gauges)
         self._processes = processes
-        ways: list[Answer[schemas.Question]] = [partial(self._answer_with, process) for process in processes]
-        self.worker = Worker(*ways or [self._answer], name="tangokg-model")
-        self._slow: Worker[schemas.Question] = Worker(self._answer_slowly, name="tangokg-slow")
-        self._posts: Worker[schemas.Question] = Worker(self._answer_slowly, name="tangokg-posts")
-        self._slow_waiting, self._lock, self._lock_of_state = 0, Lock(), Lock()
+        self.worker: Worker[schemas.Question] = Worker(self._answer, "tangokg-model")
+        self._slow: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-slow")
+        self._posts: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-posts")
+        self._slow_waiting, self._lock = 0, Lock()
         self._copied: tuple[State, State] | None = None  # of the slow thread
         self.started = time.monotonic()
         self._run, self._figures = run.resolve().name, card.figures(run)
@@ -70,7 +69,7 @@ class Service:
     def start(self) -> None:
         """Start threads and processes, and warm up so that the first question does not wait."""
         for process in self._processes:
-            process.start()
+            process.start(self.worker.ask, self.gauges.batch.observe)
         self.worker.start()
         self._slow.start()
         self._posts.start()
@@ -89,29 +88,21 @@ class Service:
     def stop(self) -> None:
         self._slow.drop(PATIENCE)
         self._posts.stop()
-        self.worker.stop()
         for process in self._processes:
             process.stop()
+        self.worker.stop()
         self._journal.close()
 
     def _answer(self, questions: Sequence[schemas.Question]) -> list[Any]:
         self.gauges.batch.observe(len(questions))
         return asking.answer(self.state, questions, self.settings.span)
 
-    def _answer_with(self, process: AnsweringProcess, questions: Sequence[schemas.Question]) -> list[Any]:
-        """The answers of a process, and our own to questions that it has none for: an error is raised here."""
-        answers = process.answer(questions, self.state.position)
-        if answers is None:
-            answers = [None] * len(questions)
-        else:
-            self.gauges.batch.observe(len(questions))
-        missing = [i for i, answer in enumerate(answers) if answer is None]
-        if missing:
-            with self._lock_of_state:
-                own = self._answer([questions[i] for i in missing])
-            for i, answer in zip(missing, own, strict=True):
-                answers[i] = answer
-        return answers
+    def _pass_on(self, question: schemas.Question, turn: Turn) -> Future[Any]:
+        """To the process with the fewest questions, or to our own thread."""
+        if not self._processes:
+            return self.worker.ask(question, turn)
+        process = min(self._processes, key=lambda process: process.load)
+        return process.ask(question, turn, self.state.position)
 
     def ask(self, questions: Sequence[schemas.Question]) -> list[Future[Any]]:
         """Futures of the answers; unknown names raise an error immediately."""
@@ -123,7 +114,7 @@ class Service:
         if reasons:
             self._reserve(reasons)
         return [
-            self._counted(self._slow.ask(question)) if question.why else self.worker.ask(question, turn)
+            self._counted(self._slow.ask(question)) if question.why else self._pass_on(question, turn)
             for question in questions
         ]
 

@@ -37,18 +37,16 @@ class Waiting:
 
 
 class Worker(Generic[Ask]):
-    """A queue of questions and of other jobs, and a thread for each way to answer, which takes them."""
+    """A queue of questions and of other jobs, and a thread that takes them."""
 
-    def __init__(self, *answers: Answer[Ask], name: str = "worker") -> None:
+    def __init__(self, answer: Answer[Ask], name: str = "worker") -> None:
+        self._answer = answer
         self._queue: queue.PriorityQueue[Waiting] = queue.PriorityQueue()
         self._numbers = count()
-        self._threads = [
-            threading.Thread(target=self._work, args=(answer,), name=name, daemon=True) for answer in answers
-        ]
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
 
     def drop(self, seconds: float) -> None:
         """Give up what waits, and what is under way after so long."""
@@ -59,10 +57,8 @@ class Worker(Generic[Ask]):
 
     def stop(self, seconds: float | None = None) -> None:
         """Finish what waits, then end."""
-        for _ in self._threads:
-            self._queue.put(Waiting(Turn.END, next(self._numbers), Future()))
-        for thread in self._threads:
-            thread.join(seconds)
+        self._queue.put(Waiting(Turn.END, next(self._numbers), Future()))
+        self._thread.join(seconds)
 
     def ask(self, question: Ask, turn: Turn = Turn.QUESTION) -> Future[Any]:
         """A question, answered together with others that wait."""
@@ -76,7 +72,7 @@ class Worker(Generic[Ask]):
         self._queue.put(Waiting(turn, next(self._numbers), future, job=job))
         return future
 
-    def _work(self, answer: Answer[Ask]) -> None:
+    def _work(self) -> None:
         going = True
         while going:
             batch = self._take()
@@ -87,7 +83,7 @@ class Worker(Generic[Ask]):
                     _settle(item.future, item.job)
             questions = [item for item in batch if item.job is None]
             if questions:
-                _answer_all(answer, questions)
+                self._answer_all(questions)
 
     def _take(self) -> list[Waiting]:
         """What waits, in order of turns: at least one, and not many."""
@@ -99,17 +95,16 @@ class Worker(Generic[Ask]):
                 break
         return batch
 
-
-def _answer_all(answer: Answer[Any], questions: list[Waiting]) -> None:
-    try:
-        results = answer([item.question for item in questions])
-    except BaseException as error:
-        results = [error] * len(questions)
-    for item, result in zip(questions, results, strict=True):
-        if isinstance(result, BaseException):
-            item.future.set_exception(result)
-        else:
-            item.future.set_result(result)
+    def _answer_all(self, questions: list[Waiting]) -> None:
+        try:
+            results = self._answer([item.question for item in questions])
+        except BaseException as error:
+            results = [error] * len(questions)
+        for item, result in zip(questions, results, strict=True):
+            if isinstance(result, BaseException):
+                item.future.set_exception(result)
+            else:
+                item.future.set_result(result)
 
 
 def _settle(future: Future[Any], job: Callable[[], Any]) -> None:
