@@ -17,6 +17,7 @@ from tangokg.history.partners import Partners
 from tangokg.history.second import PairSettings, ScoredPairs, SecondLook, draw_table, screened
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, Counted, count, statistics, time_code
 from tangokg.masks import dropout
+from tangokg.snapshots.ranges import expand
 
 
 class PairScorer(Head):
@@ -154,31 +155,33 @@ class PairScorer(Head):
 
     def add_events(self, counted: Counted, partners: Partners) -> Tensor:
         """(Z, G): the last events of each pair, added up."""
-        return self.events(counted, partners)[1].sum(1)
+        pair, _, vectors = self.events(counted, partners)
+        return vectors.new_zeros(len(partners.past.o), vectors.shape[1]).index_add(0, pair, vectors)
 
-    def events(self, counted: Counted, partners: Partners) -> tuple[Tensor, Tensor]:
-        """The last events of each pair: their rows (Z, L) among the meetings, -1 for none, and vectors (Z, L, G)."""
+    def events(self, counted: Counted, partners: Partners) -> tuple[Tensor, Tensor, Tensor]:
+        """The last events of each pair: the pair (X,), ascending, its row among the meetings (X,), a vector (X, G)."""
         past, occurrences, size = partners.past, counted.occurrences, self.settings.stream
-        at = past.at[:, None] - torch.arange(size, device=past.at.device)  # (Z, L)
-        mask = at >= occurrences.first.index_select(0, past.fact)[:, None]
-        at, rows = at.clamp(min=0), torch.where(mask, at, -1)
-        age = ((partners.t[:, None] - occurrences.times[at]) / counted.gap).to(self.time.dtype)
-        r = partners.meetings.r[occurrences.edge[at]]
-        token = partners.look_up(self.event, r) + time_code(age) @ self.time + self.position  # (Z, L, G)
-        return rows, gelu(token) * mask[..., None]
+        first = occurrences.first.index_select(0, past.fact)
+        at, pair = expand(torch.maximum(first, past.at - size + 1), past.at + 1)  # (X,), (X,)
+        age = (partners.t.index_select(0, pair) - occurrences.times.index_select(0, at)) / counted.gap
+        r = partners.meetings.r.index_select(0, occurrences.edge.index_select(0, at))
+        place = past.at.index_select(0, pair) - at  # 0: the latest
+        mask = place[:, None] == torch.arange(size, device=at.device)  # (X, L)
+        token = partners.look_up(self.event, r) + time_code(age.to(self.time.dtype)) @ self.time  # (X, G)
+        return pair, at, gelu(token + mask.to(token.dtype) @ self.position)
 
     def terms(self, partners: Partners, gap: float) -> Terms:
         """What each of the last events of a pair adds to K, exactly (docs/maths.md, row M59)."""
         assert not partners.timeline.is_part, "edges are named by their rows in the whole history"
         counted = partners.meetings.derive(count, meetings_of, gap, self.out.dtype)
-        at, vectors = self.events(counted, partners)
+        pair, at, vectors = self.events(counted, partners)
         query, z, _ = partners.pairs()  # (P,), (P,)
-        of_query = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (P, G)
-        value = (vectors.index_select(0, z) @ of_query[..., None])[..., 0]  # (P, L)
-        value = value * self.fade(partners).index_select(0, query)[:, None]
-        pair, place = (at.index_select(0, z) >= 0).nonzero().T
-        edge = counted.occurrences.edge[at[z[pair], place]]
-        return Terms(query[pair], partners.past.o[z[pair]], edge, value[pair, place])
+        x, row = expand(torch.searchsorted(pair, z), torch.searchsorted(pair, z, right=True))  # events of the pairs
+        query = query.index_select(0, row)
+        of_query = partners.look_up(self.asked, partners.queries.r).index_select(0, query)  # (.., G)
+        value = (vectors.index_select(0, x) * of_query).sum(1) * self.fade(partners).index_select(0, query)
+        edge = counted.occurrences.edge.index_select(0, at.index_select(0, x))
+        return Terms(query, partners.past.o.index_select(0, z.index_select(0, row)), edge, value)
 
     def same_facts(self, partners: Partners, begin: Tensor, gap: float) -> tuple[Tensor, Tensor, Tensor]:
         """The pairs whose (s, r, o) happened before: their rows, queries and statistics."""
