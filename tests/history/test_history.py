@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conftest import R, all_queries, equal, make_timeline
 from tangokg.history import meetings_of, occurrences_of, past_of
-from tangokg.history.decay import decayed_sums
+from tangokg.history.decay import decayed_sums, decayed_sums_at
 from tangokg.history.occurrences import acts_of, uses_of
 from tangokg.history.partners import Partners, find_partners
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, count, statistics, time_code
@@ -53,6 +53,8 @@ def test_decayed_sums_add_what_every_earlier_occurrence_has_left(name: str) -> N
         left = [math.exp(-(t - earlier) / 3.0) for other, earlier in rows[: n + 1] if other == fact]
         assert float(found[n, 1]) == pytest.approx(sum(left), abs=1e-12)
     assert found.shape == (len(rows), 3)
+    some = torch.arange(0, len(rows), 3).flip(0)
+    torch.testing.assert_close(decayed_sums_at(occurrences, some, scale), found[some], rtol=1e-13, atol=0.0)
 
 
 @pytest.mark.parametrize("name", ORDERS)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tangokg.history.occurrences import Occurrences
+from tangokg.snapshots.ranges import expand
 
 
 def decayed_sums(occurrences: Occurrences, scale: Tensor) -> Tensor:
@@ -28,3 +29,11 @@ def decayed_sums(occurrences: Occurrences, scale: Tensor) -> Tensor:
         reach *= 2
         rows = rows[place.index_select(0, rows) >= reach]
     return total
+
+
+def decayed_sums_at(occurrences: Occurrences, rows: Tensor, scale: Tensor) -> Tensor:
+    """(P, K) the same sums for some occurrences n, term by term: faster where few of each fact are asked for."""
+    i, of = expand(occurrences.first.index_select(0, occurrences.fact.index_select(0, rows)), rows + 1)
+    age = occurrences.times.index_select(0, rows).index_select(0, of) - occurrences.times.index_select(0, i)
+    terms = torch.exp(-age[:, None] / scale)
+    return terms.new_zeros(len(rows), len(scale)).index_add_(0, of, terms)

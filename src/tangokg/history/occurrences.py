@@ -59,18 +59,16 @@ def sort_by(timeline: Timeline, group: Tensor, whole: bool = False, rows: Tensor
     ``whole``: objects are all one. ``rows``: these edges alone, in the order of time.
     """
     objects = torch.zeros_like(timeline.o) if whole else timeline.o
-    order = torch.arange(len(group), device=group.device) if rows is None else rows
-    order = order[torch.argsort(objects[order], stable=True)]  # stable sorts keep the order of time
-    order = order[torch.argsort(group[order], stable=True)]
-    pair, o = group[order], objects[order]
+    number = group * max(timeline.num_entities, 1) + objects
+    number, order = torch.sort(number if rows is None else number[rows], stable=True)  # which keeps the order of time
+    order = order if rows is None else rows[order]
     j = torch.repeat_interleave(timeline.offset.diff())[order]
-    fresh = torch.ones_like(o, dtype=torch.bool)
-    fresh[1:] = (pair[1:] != pair[:-1]) | (o[1:] != o[:-1])
-    fact = fresh.cumsum(0) - 1  # (E,)
-    key = fact * len(timeline) + j
+    fresh = torch.ones_like(number, dtype=torch.bool)
+    fresh[1:] = number[1:] != number[:-1]
+    key = (fresh.cumsum(0) - 1) * len(timeline) + j
     first = fresh.nonzero()[:, 0]
-    labels = 2 * timeline.num_relations
-    return Occurrences(pair[first], o[first], first, key, j, order, timeline.t, timeline.num_entities, labels)
+    pair, o, labels = group[order[first]], objects[order[first]], 2 * timeline.num_relations
+    return Occurrences(pair, o, first, key, j, order, timeline.t, timeline.num_entities, labels)
 
 
 def sort_occurrences(timeline: Timeline) -> Occurrences:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tangokg.history.decay import decayed_sums
+from tangokg.history.decay import decayed_sums, decayed_sums_at
 from tangokg.history.occurrences import Occurrences, Past
 from tangokg.history.runs import starts_of
 from tangokg.snapshots.timeline import Timeline
@@ -23,14 +23,21 @@ class Counted:
     """Occurrences with their decayed sums."""
 
     occurrences: Occurrences
-    sums: Tensor  # (E, K)
+    sums: Tensor | None  # (E, K); None: computed where they are asked for
     scale: Tensor  # (K,) in the data's unit
     gap: float
+    dtype: torch.dtype
+
+    def sums_at(self, rows: Tensor) -> Tensor:
+        """(P, K) the decayed sums at some occurrences."""
+        if self.sums is None:
+            return decayed_sums_at(self.occurrences, rows, self.scale).to(self.dtype)
+        return self.sums.index_select(0, rows)
 
 
 def count(timeline: Timeline, of: Callable[[Timeline], Occurrences], gap: float, dtype: torch.dtype) -> Counted:
     """Decayed sums over the occurrences ``of`` a timeline; to be derived once for it."""
-    return count_occurrences(of(timeline), gap, dtype)
+    return count_occurrences(of(timeline), gap, dtype, few=timeline.is_part)
 
 
 def count_starts(timeline: Timeline, labelled: bool, gap: float, dtype: torch.dtype) -> Counted:
@@ -38,9 +45,11 @@ def count_starts(timeline: Timeline, labelled: bool, gap: float, dtype: torch.dt
     return count_occurrences(starts_of(timeline, labelled, gap), gap, dtype)
 
 
-def count_occurrences(occurrences: Occurrences, gap: float, dtype: torch.dtype) -> Counted:
+def count_occurrences(occurrences: Occurrences, gap: float, dtype: torch.dtype, few: bool = False) -> Counted:
+    """With ``few``, sums are computed where they are asked for: a forecast asks for the last of each fact alone."""
     scale = scales(gap, occurrences.t.device)
-    return Counted(occurrences, decayed_sums(occurrences, scale).to(dtype), scale, gap)
+    sums = None if few else decayed_sums(occurrences, scale).to(dtype)
+    return Counted(occurrences, sums, scale, gap, dtype)
 
 
 def scales(gap: float, device: torch.device) -> Tensor:
@@ -53,7 +62,7 @@ def statistics(counted: Counted, past: Past, t: Tensor) -> Tensor:
     occurrences = counted.occurrences
     last = occurrences.times.index_select(0, past.at)
     first = occurrences.times.index_select(0, occurrences.first.index_select(0, past.fact))
-    return describe(counted.sums.index_select(0, past.at), past.count, first, last, t, counted.scale, counted.gap)
+    return describe(counted.sums_at(past.at), past.count, first, last, t, counted.scale, counted.gap)
 
 
 def last_statistics(counted: Counted, group: Tensor, known: Tensor, t: Tensor) -> Tensor:
@@ -63,7 +72,7 @@ def last_statistics(counted: Counted, group: Tensor, known: Tensor, t: Tensor) -
     """
     occurrences = counted.occurrences
     if not len(occurrences.pair):
-        return counted.sums.new_zeros(len(group), NUM_STATISTICS)
+        return torch.zeros(len(group), NUM_STATISTICS, dtype=counted.dtype, device=group.device)
     group = group.contiguous()  # or torch copies it with a warning
     fact = torch.searchsorted(occurrences.pair, group).clamp(max=len(occurrences.pair) - 1)
     first = occurrences.first.index_select(0, fact)
@@ -71,7 +80,7 @@ def last_statistics(counted: Counted, group: Tensor, known: Tensor, t: Tensor) -
     number = torch.where(occurrences.pair.index_select(0, fact) == group, end - first, 0)
     at = (end - 1).clamp(min=0)
     begin, last = (occurrences.times.index_select(0, row) for row in (first, at))
-    sums = counted.sums.index_select(0, at)
+    sums = counted.sums_at(at)
     features = describe(sums, number, begin, torch.minimum(last, t), t, counted.scale, counted.gap)
     return torch.where((number > 0)[:, None], features, 0.0)
 

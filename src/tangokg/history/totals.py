@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ class EventTotals:
     gap: float
     layers: tuple[Totals, ...] = ()
 
-    @property
+    @cached_property
     def scale(self) -> Floats:
         return scales(self.gap, torch.device("cpu")).numpy()
 
@@ -48,7 +49,7 @@ class EventTotals:
         columns = (totals.left, totals.count, totals.first, totals.last)
         left, count, first, last = (torch.from_numpy(column[at]).to(t.device) for column in columns)
         place = torch.from_numpy(rows).to(t.device)
-        scale = scales(self.gap, t.device)
+        scale = torch.from_numpy(self.scale).to(t.device)
         features = describe(left.to(dtype), count, first, last, t.index_select(0, place), scale, self.gap)
         return torch.zeros(len(group), NUM_STATISTICS, dtype=dtype, device=t.device).index_copy(0, place, features)
 
