@@ -69,11 +69,11 @@ def measure(
             forecaster.save(folder)
         with _serving(folder, Path(place) / "journal.sqlite", device) as (port, process):
             clients_of_service = Clients(port, Material(forecaster, new))
-            memory = {"start_bytes": status_bytes("VmRSS", process)}
+            memory = {"start_bytes": _resident(process)}
             times = clients_of_service.run(clients, seconds, warm)
-            memory["loaded_bytes"] = status_bytes("VmRSS", process)
+            memory["loaded_bytes"] = _resident(process)
             clients_of_service.post_until(posts)
-            memory["posted_bytes"] = status_bytes("VmRSS", process)
+            memory["posted_bytes"] = _resident(process)
     summaries = {part: _summary(times[part]) for part in PARTS}
     rows = [{"what": text} | summaries[part] | {"resident_bytes": None} for part, text in PARTS.items()]
     no_times = dict.fromkeys(summaries["forecast"])
@@ -82,6 +82,13 @@ def measure(
     figures = {f"{part}_p95_seconds": summary["p95_seconds"] for part, summary in summaries.items()}
     figures |= {"forecasts_a_second": len(times["forecast"]) / seconds} | memory
     return Measured(figures, rows, _describe(forecaster) | {"posts": clients_of_service.posted})
+
+
+def _resident(process: int) -> int | None:
+    """Memory of a process and of those that it started, what they share counted for each; None if nothing tells."""
+    children = " ".join(path.read_text() for path in Path(f"/proc/{process}/task").glob("*/children"))
+    sizes = [status_bytes("VmRSS", process), *(_resident(int(child)) for child in children.split())]
+    return sum(size for size in sizes if size) or None
 
 
 def _describe(forecaster: Forecaster) -> dict[str, Any]:
