@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from dataclasses import replace
+import sys
+from collections.abc import Generator, Iterator
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from clean_environments import core as core  # fixtures of the whole session
 from clean_environments import wheel as wheel
-from tangokg.forecast import Forecaster
+from tangokg.forecast import Forecaster, chances
+from tangokg.history.hazard import Hazard, fit_hazard
 from tangokg.models import MODELS
 from tangokg.models.tango import Tango
 from tangokg.quads.clock import Clock
@@ -23,12 +28,43 @@ from tangokg.snapshots.windows import Queries
 from tangokg.train import RunConfig, TrainSettings
 
 os.environ.pop("COLUMNS", None)  # which several processes of pytest set: tables are as wide as they need
-torch.set_num_threads(1)  # the tensors are small, and a second thread waits in a loop on a busy machine
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or every process that a test starts compiles the same files again
+sys.dont_write_bytecode = False
+os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start
+torch.set_num_threads(1)  # of this one: the tensors are small, and a second thread waits in a loop on a busy machine
 
 # Of ConvE: the next normalisation takes off whatever they add, so that their gradients are nearly 0.
 TAKEN_OFF = ("decoder.norm_image.weight", "decoder.norm_image.bias", "decoder.shift")
 N, R = 12, 3
 NEWCOMERS = 2  # the last ids: they appear in the last third alone
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """What is imported and collected stays to the end: the garbage collector need not look at it again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _hazards_are_fitted_once() -> Iterator[None]:
+    """The hazard follows from the facts alone, and the tests ask every model about the same facts."""
+    fitted: dict[Any, Hazard] = {}
+
+    def fit_once(timeline: Timeline, train: int, valid: int) -> Hazard:
+        columns = [getattr(timeline, field.name) for field in fields(timeline)]
+        key = train, valid, *(x.cpu().numpy().tobytes() if isinstance(x, Tensor) else x for x in columns)
+        if key not in fitted:
+            fitted[key] = fit_hazard(timeline, train, valid)
+        return fitted[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chances, "fit_hazard", fit_once)
+        yield
 
 
 def make_vocab(num_entities: int = N, num_relations: int = R) -> Vocabulary:

@@ -52,7 +52,7 @@ def config_of(case: str, **train: Any) -> RunConfig:
     own = MODELS[name].settings
     values = {key: value for key, value in SMALL.items() if hasattr(own, key)} | settings
     usual: dict[str, Any] = {
-        "epochs": 3,
+        "epochs": 2,
         "batch_windows": 4,
         "precision": "64-true",
         "device": "cpu",

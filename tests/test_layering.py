@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,10 +48,16 @@ MATHEMATICS = {  # libraries that a model may use
 }
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All of a file's syntax tree."""
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
 def imported(path: Path) -> Iterator[str]:
     """The first name below ``tangokg`` of each import in a file; ``tangokg`` itself where nothing follows."""
     package = ["tangokg", *path.relative_to(HOUSE).parent.parts]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -111,7 +118,7 @@ def test_the_walk_sees_every_kind_of_import(tmp_path: Path, monkeypatch: pytest.
 def test_a_model_neither_loads_nor_batches_nor_optimises_nor_reports(path: Path) -> None:
     """All of that is there once, for every model: what a model names can do none of it."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -123,7 +130,7 @@ def test_a_model_neither_loads_nor_batches_nor_optimises_nor_reports(path: Path)
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
 def test_the_library_knows_nothing_of_experiments(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         assert "experiments" not in {module.partition(".")[0] for module in modules}

@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from tangokg.cli import main
 from tangokg.cli.app import app
 from tangokg.decode import DECODERS
 from tangokg.models import MODELS
+from tangokg.quads.world import make_world
 from tangokg.rank import SINGLE_STEP
 from tangokg.train import TrainSettings, make_config
 
@@ -117,6 +119,14 @@ def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         assert words == ["source", ".venv/bin/activate"]
 
 
+@pytest.fixture
+def _little_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The world by its name is a small one, and a page that names no number of epochs trains for a few."""
+    small = partial(make_world, num_actors=60, num_newcomers=4, num_days=90)
+    monkeypatch.setattr("tangokg.quads.sources.make_world", small)
+    monkeypatch.setattr("tangokg.train.settings.RUN_EPOCHS", (2, 4))
+
+
 LONG = ("cluster.md", "large.md", "report.md", "tuning.md", "walkthrough.md")  # make test-all runs their blocks
 
 
@@ -124,6 +134,7 @@ def _page(path: Path) -> Any:
     return pytest.param(path, marks=[pytest.mark.slow] if path.name in LONG else [], id=path.name)
 
 
+@pytest.mark.usefixtures("_little_to_train")
 @pytest.mark.parametrize("page", [*map(_page, PAGES)])
 def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

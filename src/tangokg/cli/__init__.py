@@ -142,11 +142,9 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _dispatch(words: list[str], output: Output) -> None:
-    from typer.main import get_command
-
-    from tangokg.cli.app import app
+    from tangokg.cli.app import command_line
 
     end = words.index("--") if "--" in words else len(words)
     flags = [word for word in words[:end] if word in ANYWHERE]
     rest = [word for word in words[:end] if word not in ANYWHERE]
-    get_command(app).main(args=[*flags, *rest, *words[end:]], prog_name="tango", obj=output)
+    command_line().main(args=[*flags, *rest, *words[end:]], prog_name="tango", obj=output)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from tangokg.cli.compare import compare
 from tangokg.cli.data import get, import_table, inspect_data, list_known
@@ -131,3 +133,9 @@ sets = typer.Typer(no_args_is_help=True, help="List, download, inspect and conve
 for name, action in ON_DATA.items():
     sets.command(name, epilog=examples_of(f"data {name}"))(action)
 app.add_typer(sets, name="data", epilog=examples("tango data list", "tango data inspect events.csv"))
+
+
+@cache
+def command_line() -> Any:
+    """``tango`` with all its commands, built from their signatures once for a process."""
+    return get_command(app)

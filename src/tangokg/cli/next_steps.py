@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 OWN = frozenset({"--json", "--out", "--plot", "--resume", "--overwrite", "--quiet", "--verbose", "--help"})
 
 
 def next_command(words: Sequence[str], *command: str, without: Sequence[str] = ()) -> str:
     """A command to copy: ``command``, then each option of ``words`` that it accepts, except those in ``without``."""
-    from typer.main import get_command
+    from tangokg.cli.app import command_line
 
-    from tangokg.cli.app import app
-
-    target: Any = get_command(app)
+    target = command_line()
     for word in command:
         target = getattr(target, "commands", {}).get(word, target)
     takes = {name: p.is_flag for p in target.params if p.param_type_name == "option" for name in p.opts}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torchdiffeq import odeint
 
 from tangokg.errors import TrainingError
 from tangokg.solve.field import Slope, Tensors
@@ -30,6 +29,8 @@ class Adaptive:
         A kink of f just beyond the end then spoils the gradient (relu, dopri5, tolerance 1e-7: 1e-3 instead of 2e-7).
         One inside still spoils ``direct`` (tolerance 1e-6: 8e-3); ``adjoint`` and ``irdm`` control that error (2e-4).
         """
+        from torchdiffeq import odeint  # takes a quarter of a second to import, for scipy
+
         t = torch.tensor(times, dtype=torch.float64, device=state[0].device)
         options = {"step_t": t[1:]}
         try:
