@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tangokg.history.runs import starts_among
 from tangokg.history.sorted_rows import Column
-from tangokg.history.statistics import NUM_STATISTICS, describe, scales
+from tangokg.history.statistics import describe, scales
 from tangokg.quads.values import Floats, Ids
 
 LABELS = 2**32  # more than there are relations
@@ -42,16 +42,11 @@ class EventTotals:
         group = entity.cpu().numpy()
         if label is not None:
             group = _role(group, *np.divmod(label.cpu().numpy(), num_relations))
-        totals = look_up(self.layers, np.unique(group), self.scale)
-        at = np.searchsorted(totals.group, group).clip(max=max(len(totals) - 1, 0))
-        rows = np.flatnonzero(totals.group[at] == group) if len(totals) else at[:0]
-        at = at[rows]
-        columns = (totals.left, totals.count, totals.first, totals.last)
-        left, count, first, last = (torch.from_numpy(column[at]).to(t.device) for column in columns)
-        place = torch.from_numpy(rows).to(t.device)
-        scale = torch.from_numpy(self.scale).to(t.device)
-        features = describe(left.to(dtype), count, first, last, t.index_select(0, place), scale, self.gap)
-        return torch.zeros(len(group), NUM_STATISTICS, dtype=dtype, device=t.device).index_copy(0, place, features)
+        found = look_up(self.layers, group, self.scale)
+        columns = (found.left, found.count, found.first, found.last, self.scale)
+        left, count, first, last, scale = (torch.from_numpy(column).to(t.device) for column in columns)
+        features = describe(left.to(dtype), count, first, last, t, scale, self.gap)
+        return torch.where((count > 0)[:, None], features, 0.0)
 
 
 def total_events(edges: tuple[Column, ...], labelled: bool, starts: bool, gap: float) -> EventTotals:
@@ -95,14 +90,24 @@ def add_totals(layers: tuple[Totals, ...], new: Totals, scale: Floats) -> tuple[
 
 
 def look_up(layers: tuple[Totals, ...], group: Ids, scale: Floats) -> Totals:
-    """The totals of those groups (ascending) that have events."""
-    parts = [Totals(group[:0], group[:0], np.zeros(0), np.zeros(0), np.zeros((0, len(scale))))]
+    """The totals of some groups (Y,), which may repeat; a count of 0 where nothing happened."""
+    size = len(group)
+    found = Totals(group, np.zeros(size, np.int64), np.zeros(size), np.zeros(size), np.zeros((size, len(scale))))
     for layer in layers:
         at = np.searchsorted(layer.group, group).clip(max=len(layer) - 1)
-        rows = at[layer.group[at] == group]
-        columns = (layer.group, layer.count, layer.first, layer.last, layer.left)
-        parts.append(Totals(*(column[rows] for column in columns)))
-    return _sum(_concatenate(parts), scale)
+        rows = np.flatnonzero(layer.group[at] == group)
+        at, known = at[rows], found.count[rows] > 0
+        first, last = layer.first[at], layer.last[at]
+        latest = np.where(known, np.maximum(found.last[rows], last), last)
+        left = layer.left[at]
+        if known.any():
+            age, other = (latest - np.where(known, x, latest) for x in (last, found.last[rows]))
+            left = left * np.exp(-age[:, None] / scale) + found.left[rows] * np.exp(-other[:, None] / scale)
+        found.left[rows] = left
+        found.first[rows] = np.where(known, np.minimum(found.first[rows], first), first)
+        found.last[rows] = latest
+        found.count[rows] += layer.count[at]
+    return found
 
 
 def _concatenate(parts: tuple[Totals, ...] | list[Totals]) -> Totals:
