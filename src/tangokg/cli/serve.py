@@ -38,7 +38,7 @@ Processes = Annotated[
     typer.Option(
         min=0,
         max=64,
-        help="Processes that answer beside the one of HTTP, each with a copy of the run; by default 1 on a CPU with "
+        help="Processes that answer beside the one of HTTP, each with a copy of the run; by default 2 on a CPU with "
         "several cores, else 0.",
         show_default=False,
     ),

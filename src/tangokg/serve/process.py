@@ -25,6 +25,7 @@ from tangokg.serve.state import State
 from tangokg.serve.worker import Turn, Worker
 
 logger = logging.getLogger("tangokg.serve")
+NICE = 10  # below the process of HTTP, which does little but must not wait, and takes the posts
 TRIES = 3  # starts in a row without an answer
 PATIENCE = 5.0  # seconds for a process to end by itself
 
@@ -32,8 +33,9 @@ AskService = Callable[[schemas.Question, Turn], Future[Any]]
 
 
 def number_by_rule(device: torch.device) -> int:
-    """One process beside that of HTTP, where a second core could not be used otherwise."""
-    return int(device.type == "cpu" and (os.cpu_count() or 1) > 1)
+    """Two processes where there are cores for them: more cost memory, and ``--processes`` asks for them."""
+    cores = os.cpu_count() or 1
+    return min(cores, 2) if device.type == "cpu" and cores > 1 else 0
 
 
 def warm(state: State, span: float) -> None:
@@ -150,6 +152,8 @@ def _work(pipe: Connection, run: Path, journal: Path, span: float, threads: int)
         signal.signal(number, signal.SIG_IGN)
     logging.getLogger("tangokg").setLevel(logging.ERROR)
     torch.set_num_threads(threads)
+    if hasattr(os, "nice"):
+        os.nice(NICE)
     state = catch_up(State.of(load(run, "cpu")), journal)
     warm(state, span)
 
