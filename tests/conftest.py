@@ -71,6 +71,12 @@ def make_vocab(num_entities: int = N, num_relations: int = R) -> Vocabulary:
     return Vocabulary(tuple(f"e{i}" for i in range(num_entities)), tuple(f"r{i}" for i in range(num_relations)))
 
 
+def make_shared_vocab(num_entities: int = N, num_relations: int = R) -> Vocabulary:
+    """Names that share words: e0 of 0, e1 of 1, e2 of 2, e3 of 0 and so on."""
+    vocab = make_vocab(num_entities, num_relations)
+    return replace(vocab, entities=tuple(f"{name} of {i % 3}" for i, name in enumerate(vocab.entities)))
+
+
 def make_facts(seed: int = 0, snapshots: int = 9, facts: int = 7) -> Quadruples:
     """Facts that last for some snapshots, in no order; gaps of 1 to 4; one self loop; a fifth of the rows twice."""
     rng = np.random.default_rng(seed)

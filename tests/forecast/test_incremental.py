@@ -16,6 +16,7 @@ from tangokg.forecast.known import Known
 from tangokg.forecast.shares import best_shares
 from tangokg.history.index import build_index
 from tangokg.models import MODELS
+from tangokg.quads import words
 from tangokg.quads.clock import Clock
 from tangokg.quads.values import Quadruples, concatenate
 from tangokg.snapshots.timeline import build_timeline
@@ -37,6 +38,12 @@ QUESTIONS: list[dict[str, Any]] = [
 def _a_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """However much of the small history a question can see, it is shown that part."""
     monkeypatch.setattr(known, "SHARE", 1.0)
+
+
+@pytest.fixture(autouse=True)
+def _shared_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For models that look at names: every third entity has the same word, those that came later too."""
+    monkeypatch.setattr(words, "words_of", lambda name: [name, f"of {int(name[1:]) % 3}"])
 
 
 def times_of(facts: Quadruples) -> list[float]:
@@ -97,6 +104,7 @@ CASES += [
     ("tango", {"heads": "pairs"}),
     ("tango", {"graphs": "other"}),
     ("tango", {"unseen": "own"}),
+    ("tango", {"names": True}),
 ]
 CASES += [("tango-tucker", {"transition_of": "next"}), ("tango-tucker", {"static": True})]
 CASES += [("tango-authors", {"transition_of": "next"})]
@@ -130,7 +138,9 @@ def grown(facts: Quadruples) -> list[Quadruples]:
     return [*pieces, Quadruples(more.s, more.r, more.o, more.t, make_vocab(N + 2, R + 1), more.clock)]
 
 
-@pytest.mark.parametrize(("name", "more"), [*((name, {}) for name in MODELS), ("tango", {"runs": True})])
+@pytest.mark.parametrize(
+    ("name", "more"), [*((name, {}) for name in MODELS), ("tango", {"runs": True}), ("tango", {"names": True})]
+)
 def test_answers_after_new_facts_equal_those_of_a_forecaster_made_from_all_of_them(
     name: str, more: dict[str, Any]
 ) -> None:

@@ -11,7 +11,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from conftest import N, R, all_queries, equal, facts_like, make_dataset, make_facts, make_timeline, make_vocab
+from conftest import (
+    N,
+    R,
+    all_queries,
+    equal,
+    facts_like,
+    make_dataset,
+    make_facts,
+    make_shared_vocab,
+    make_timeline,
+    make_vocab,
+)
 from tangokg.history.heads import HEADS
 from tangokg.models import MODELS, Model
 from tangokg.models.authors import SWITCHES as AUTHORS_SWITCHES
@@ -27,6 +38,8 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("tango", {"decoder": "tucker", "subject": False, "compete": False}),
     ("tango", {"ode": False}),
     ("tango", {"screen": 3}),
+    ("tango", {"names": True}),
+    ("tango-tucker", {"names": True, "normalise": True}),
     ("tango", {"graphs": "other"}),
     ("tango", {"transition_of": "next"}),
     *(("history", {"heads": ", ".join((*head.needs, name))}) for name, head in HEADS.items()),
@@ -94,8 +107,8 @@ EVERY = pytest.mark.parametrize("name", MODELS)
 
 
 def parts(seed: int = 1) -> tuple[Timeline, Quadruples, Timeline]:
-    """The training part as a timeline, and all facts, also as a timeline."""
-    dataset = make_dataset(seed)
+    """The training part as a timeline, and all facts, also as a timeline; names share words."""
+    dataset = make_dataset(seed).with_vocab(make_shared_vocab())
     return build_timeline(dataset.train), dataset.facts, build_timeline(dataset.facts)
 
 
@@ -183,7 +196,9 @@ def test_renaming_entities_permutes_the_scores(name: str, more: dict[str, Any]) 
     train, facts, timeline = parts()
     new_id = torch.randperm(N, generator=torch.Generator().manual_seed(0))
     under = new_id.numpy()
-    other_facts = replace(facts, s=under[facts.s], o=under[facts.o])
+    names = tuple(facts.vocab.entities[i] for i in under.argsort())
+    vocab = replace(facts.vocab, entities=names)
+    other_facts = replace(facts, s=under[facts.s], o=under[facts.o], vocab=vocab)
     other = build_timeline(other_facts)
     model = build(name, train, **more)
     same = build(name, build_timeline(other_facts.before(float(train.t[-1]) + 1)), **more)

@@ -204,6 +204,7 @@ class HistoryIndex:
             change_offset=nothing,
             num_entities=self.vocab.num_entities,
             num_relations=self.vocab.num_relations,
+            vocab=self.vocab,
         )
         return self._attach_totals(timeline)
 

@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 
 from tangokg.history.occurrences import count_unseen
+from tangokg.models.names import NameStates
 from tangokg.shards import WHOLE, Shard
 from tangokg.snapshots.timeline import Timeline
 from tangokg.snapshots.windows import Windows
+
+FRESH = "prior", "prototype", "names.words", "names.states"  # state entries that are made after training
 
 
 def prototypes(timeline: Timeline, table: Tensor, seen: Tensor, shard: Shard = WHOLE) -> tuple[Tensor, Tensor]:
@@ -43,10 +46,17 @@ class Newcomers:
     state: Tensor  # (M, D)
 
 
-def find_newcomers(timeline: Timeline, windows: Windows, seen: Tensor, prior: Tensor, prototype: Tensor) -> Newcomers:
-    r"""First states of newcomers, from all their edges before the window's end.
+def find_newcomers(
+    timeline: Timeline,
+    windows: Windows,
+    seen: Tensor,
+    prior: Tensor,
+    prototype: Tensor,
+    names: NameStates | None = None,
+) -> Newcomers:
+    r"""First states of newcomers, from all their edges before the window's end, and from their names (x W) if given.
 
-    .. math:: h_o = \frac{c + \sum_{(s, r) \in N(o)} c_r}{1 + |N(o)|}
+    .. math:: h_o = \frac{c + \sum_{(s, r) \in N(o)} c_r}{1 + |N(o)|} + x_o W
     """
     labels = len(prototype)
     pair, count = timeline.derive(count_unseen)(windows.known, seen)
@@ -54,4 +64,18 @@ def find_newcomers(timeline: Timeline, windows: Windows, seen: Tensor, prior: Te
     weight = count.to(prior.dtype)[:, None]
     total = prior.repeat(len(key), 1).index_add_(0, row, prototype.index_select(0, pair % labels) * weight)  # (M, D)
     size = torch.ones_like(total[:, :1]).index_add_(0, row, weight)  # (M, 1)
-    return Newcomers(key, total / size)
+    state = total / size
+    return Newcomers(key, state if names is None else state + names(timeline, key % timeline.num_entities))
+
+
+def start_unseen(
+    timeline: Timeline, table: Tensor, seen: Tensor, prior: Tensor, names: NameStates | None, shard: Shard
+) -> Tensor:
+    """The table with :math:`c`, and :math:`c + x_o W` where names are given, in the rows that are not ``seen``."""
+    trained = seen if shard.whole else seen[shard.rows]
+    table = torch.where(trained[:, None], table, prior)
+    if names is None:
+        return table
+    entity = (~seen).nonzero()[:, 0]
+    entity, row = shard.own(entity, entity)
+    return table.index_add(0, row, names(timeline, entity))

@@ -18,7 +18,8 @@ from tangokg.fields.fast.captured import Captured, Captures
 from tangokg.history.growth import grow, grow_by_mean
 from tangokg.masks import dropout_mask
 from tangokg.models.histories import block_with_next_changes, windows_elsewhere
-from tangokg.models.newcomers import find_newcomers, prototypes
+from tangokg.models.names import NameStates
+from tangokg.models.newcomers import FRESH, find_newcomers, prototypes, start_unseen
 from tangokg.models.protocol import Held, Model, Sight, relative_distance
 from tangokg.models.sizes import Size, fill_by_rule
 from tangokg.snapshots.blocks import Block, build_block, empty_block
@@ -54,6 +55,7 @@ class TangoSettings:
     normalise: bool = False  # states of one length at the start and after each interval; paper: not
     length: float = 1.0  # of states that are normalised
     unseen: str = "edges"  # what training never saw starts from its edges, or from its own row (paper: own)
+    names: bool = False  # whether the words of its name say more about where that starts; paper: no
     newcomers: float = 0.0  # share of entities that a training step treats as newcomers; paper: none
     static: bool = False  # the score of the first states is added to that of the states; paper: not
     ode: bool = True  # false, an ablation: nothing is integrated, states are the embeddings
@@ -73,6 +75,8 @@ class TangoSettings:
         weights = ["step_time", "transition", "reach"]
         check_settings(self, sizes=["history", "layers"], rates=["dropout", "newcomers"], weights=weights)
         check_settings(self, choices={"graphs": GRAPHS, "transition_of": TRANSITIONS_OF, "unseen": UNSEEN})
+        if self.names and self.unseen == "own":
+            raise ConfigError("names needs unseen='edges': beside rows of their own, names say nothing.")
         self.method()
         make_decoding(self)
 
@@ -101,13 +105,7 @@ class Encoded:
 class Tango(Model):
     """Embeddings at a window's oldest snapshot, moved through its intervals, decoded at the target time."""
 
-    rows: ClassVar = {
-        "entities": "entity",
-        "relations": "relation",
-        "seen": "entity",
-        "prior": "fresh",
-        "prototype": "fresh",
-    }
+    rows: ClassVar = {"entities": "entity", "relations": "relation", "seen": "entity"} | dict.fromkeys(FRESH, "fresh")
     in_parts = True
     divided: ClassVar = ("entities",)
     _captures: Captures | None = None
@@ -137,6 +135,7 @@ class Tango(Model):
         self.register_buffer("longest_gap", gaps.max() if len(gaps) else default)
         self.register_buffer("prior", torch.zeros(dim))
         self.register_buffer("prototype", torch.zeros(2 * train.num_relations, dim))
+        self.names = NameStates(dim) if settings.names else None
         if settings.graphs == "other":
             self.register_buffer("draw", torch.empty((), dtype=torch.int64).random_(generator=generator))
 
@@ -146,6 +145,8 @@ class Tango(Model):
             prior, prototype = prototypes(train, self.entities, self.seen, self.shard)
             self.prior.copy_(prior)
             self.prototype.copy_(prototype)
+        if self.names is not None:
+            self.names.fit(train, self.entities, self.seen, self.prior, self.shard)
 
     def encode(self, timeline: Timeline, windows: Windows, generator: torch.Generator | None = None) -> Encoded:
         """States of all entities at each window's target time; with a generator dropout masks are drawn."""
@@ -163,7 +164,8 @@ class Tango(Model):
         new = captured = None
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
-            new = find_newcomers(timeline, windows, seen, self.prior, prototype)
+            names = None if self.training else self.names
+            new = find_newcomers(timeline, windows, seen, self.prior, prototype, names)
         elif self.cuda_graphs and self.entities.is_cuda and self.shard.whole:
             captured = self._captured(timeline, moving, relations, generator)
         if captured:
@@ -258,8 +260,8 @@ class Tango(Model):
     def _grown(self, timeline: Timeline) -> tuple[Tensor, Tensor, Tensor | None]:
         """For evaluation: embeddings and relations for all current names, and which entities training saw.
 
-        What training never saw has the prior and starts from its edges, unless the settings leave it its own row: then
-        all are known by their embeddings.
+        What training never saw starts from its edges and its name, unless the settings leave it its own row: then all
+        are known by their embeddings.
         """
         relations = grow_by_mean(self.relations, timeline.num_relations)  # (2R, D)
         more = timeline.num_entities - len(self.seen)
@@ -268,8 +270,7 @@ class Tango(Model):
         table = torch.cat([self.entities, self.prior.expand(more, -1)])
         if self.settings.unseen == "own":
             return table, relations, None
-        trained = seen if self.shard.whole else seen[self.shard.rows]
-        return torch.where(trained[:, None], table, self.prior), relations, seen
+        return start_unseen(timeline, table, seen, self.prior, self.names, self.shard), relations, seen
 
     def score(self, encoded: Encoded, queries: Queries) -> Tensor:
         query, states = self._ask(encoded, queries, None)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tangokg.errors import DataError, UnknownName
+from tangokg.quads.words import Words, find_words
 
 FEW_NAMES = 20  # up to which a message lists them all
 
@@ -63,6 +64,8 @@ class Vocabulary:
             _entity_ids=self._entity_ids | dict(zip(new_entities, count(self.num_entities))),
             _relation_ids=self._relation_ids | dict(zip(new_relations, count(self.num_relations))),
         )
+        if "words" in vars(self):
+            vars(grown)["words"] = self.words.extend(new_entities)
         return grown
 
     def ids_of(self, entities: Iterable[str], relations: Iterable[str]) -> tuple[list[int], list[int]]:
@@ -79,6 +82,11 @@ class Vocabulary:
     def load(cls, folder: Path) -> Vocabulary:
         """Read a vocabulary written by :meth:`save`."""
         return cls(_read_names(folder / "entities.parquet"), _read_names(folder / "relations.parquet"))
+
+    @cached_property
+    def words(self) -> Words:
+        """The words of the entities' names; found when first used, then kept up."""
+        return find_words(self.entities)
 
     @cached_property
     def _entity_ids(self) -> dict[str, int]:

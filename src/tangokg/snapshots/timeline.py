@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tangokg.quads.values import Ids, Quadruples
+from tangokg.quads.vocabulary import Vocabulary
 
 Derived = TypeVar("Derived")
 
@@ -50,6 +51,7 @@ class Timeline:
     change_offset: Tensor  # (T + 1,)
     num_entities: int
     num_relations: int  # R, without reciprocals: edge labels run to 2R
+    vocab: Vocabulary  # for models that look at names; entities beyond it have none
 
     def __len__(self) -> int:
         return len(self.t)
@@ -162,6 +164,7 @@ def build_timeline(facts: Quadruples, num_entities: int | None = None, num_relat
         change_offset=torch.from_numpy(np.searchsorted(change, starts)),
         num_entities=n,
         num_relations=r_count,
+        vocab=facts.vocab,
     )
 
 
