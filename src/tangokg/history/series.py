@@ -46,6 +46,10 @@ class Series:
         """(M,) of 0 and 1: whether each key occurs in the snapshots ``begin .. end - 1``."""
         return (self.until(index, end) > self.until(index, begin)).double()
 
+    def at(self, column: Tensor, rows: Tensor) -> Tensor:
+        """Some rows of a column (E,); anything where the series is empty or ended."""
+        return column.index_select(0, rows.clamp(max=len(column) - 1)) if len(column) else column.new_zeros(len(rows))
+
     def start(self, index: Tensor) -> Tensor:
         return torch.where(index < 0, 0, self.first[index.clamp(min=0)])
 
@@ -93,24 +97,22 @@ def tell(series: Series, key: Tensor, known: Tensor, t: Tensor, windows: tuple[i
     start, end = series.start(index), series.until(index, known)
     count = end - start
     recent = end[:, None] - series.until(index[:, None], known[:, None] - known.new_tensor(windows))
-    seen, twice = count > 0, count > 1
-    padded = torch.cat([series.t, series.t.new_zeros(1)])
-    last, first = padded[(end - 1).clamp(min=0)], padded[start]
-    previous = padded[(end - 2).clamp(min=0)]
-    gaps = (count - 1).clamp(min=1)
-    mean = torch.where(twice, (last - first) / gaps, 0.0)
+    never, once = count <= 0, count <= 1
+    rows, gaps = (end - 1).clamp(min=0), (count - 1).clamp(min=1)
+    last, first, previous = (series.at(series.t, row) for row in (rows, start, (end - 2).clamp(min=0)))
+    mean = ((last - first) / gaps).masked_fill(once, 0.0)
     total = series.squares[end] - series.squares[(start + 1).clamp(max=len(series.t))]
-    variance = (torch.where(twice, total, 0.0) / gaps - mean * mean).clamp(min=0)
+    variance = (total.masked_fill(once, 0.0) / gaps - mean * mean).clamp(min=0)
     return SeriesStatistics(
         count,
         recent,
-        torch.where(seen, t - last, FAR),
-        torch.where(seen, t - first, FAR),
-        torch.where(twice, last - previous, 0.0),
+        (t - last).masked_fill(never, FAR),
+        (t - first).masked_fill(never, FAR),
+        (last - previous).masked_fill(once, 0.0),
         mean,
-        torch.where(twice, torch.cat([series.least, series.t.new_zeros(1)])[(end - 1).clamp(min=0)], FAR),
-        torch.where(twice, variance.sqrt() / mean.clamp(min=1e-9), 0.0),
-        torch.where(seen, torch.cat([series.j, series.j.new_zeros(1)])[(end - 1).clamp(min=0)], -1),
+        series.at(series.least, rows).masked_fill(once, FAR),
+        (variance.sqrt() / mean.clamp(min=1e-9)).masked_fill(once, 0.0),
+        series.at(series.j, rows).masked_fill(never, -1),
     )
 
 
