@@ -170,8 +170,8 @@ class Tango(Model):
             captured = self._captured(timeline, moving, relations, generator)
         if captured:
             block = captured.build(moving)
-        elif new is None and self.training and not settings.ode:
-            block = empty_block(timeline, windows)
+        elif not settings.ode:
+            block = empty_block(timeline, windows, None if new is None else new.key)
         else:
             build = build_block if settings.transition_of == "start" else block_with_next_changes
             block = build(timeline, moving, settings.history, None if new is None else new.key)
@@ -200,7 +200,9 @@ class Tango(Model):
         return replace(super().held(train), question=question, edge=EDGE_BYTES * self.settings.history)
 
     def sight(self) -> Sight | None:
-        return Sight(self.settings.history + 1) if self.settings.graphs == "own" else None
+        if self.settings.graphs != "own":
+            return None
+        return Sight(self.settings.history + 1 if self.settings.ode else 1)
 
     def _with_start(self, states: States, start: Tensor) -> States:
         """Concatenate the states with the first ones, multiplied by the factor of their window: (.., 2D)."""

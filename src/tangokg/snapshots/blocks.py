@@ -53,10 +53,11 @@ class Block:
         return len(self.borders) - 1
 
 
-def empty_block(timeline: Timeline, windows: Windows) -> Block:
-    """Windows without graphs: no entity is touched."""
+def empty_block(timeline: Timeline, windows: Windows, extra: Tensor | None = None) -> Block:
+    """Windows without graphs: no entity is touched; ``extra`` are keys of rows that are wanted all the same."""
     none = timeline.s[:0]
-    return Block(none, none, none, [0] * (len(windows) + 1), (), timeline.num_entities)
+    block = Block(none, none, none, [0] * (len(windows) + 1), (), timeline.num_entities)
+    return block if extra is None else _with_rows(block, extra)
 
 
 @dataclass(frozen=True)
