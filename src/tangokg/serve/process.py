@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tangokg.forecast import load
-from tangokg.serve import asking, card, schemas
+from tangokg.serve import asking, card, schemas, trimming
 from tangokg.serve.compacting import catch_up
 from tangokg.serve.state import State
 from tangokg.serve.worker import Turn, Worker
@@ -162,7 +162,9 @@ def _work(pipe: Connection, run: Path, journal: Path, span: float, threads: int)
         answers: list[Any] = [None] * len(batch)
         with suppress(Exception):
             if state.position < max(sent.position for sent in batch):
-                state = catch_up(state, journal)
+                before, state = state.position, catch_up(state, journal)
+                if before // trimming.POSTS < state.position // trimming.POSTS:
+                    trimming.trim()
             answers = asking.answer(state, [sent.question for sent in batch], span)
         pipe.send(
             [(sent.number, None if isinstance(x, BaseException) else x) for sent, x in zip(batch, answers, strict=True)]

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from tangokg.forecast import Forecaster
-from tangokg.serve import asking, card, curve, record, schemas, scoring
+from tangokg.serve import asking, card, curve, record, schemas, scoring, trimming
 from tangokg.serve.compacting import replay
 from tangokg.serve.failures import Refused
 from tangokg.serve.hub import Hub
@@ -23,11 +23,9 @@ from tangokg.serve.process import AnsweringProcess, warm
 from tangokg.serve.second import Second
 from tangokg.serve.settings import ServeSettings
 from tangokg.serve.state import State
-from tangokg.serve.trimming import trim
 from tangokg.serve.worker import Turn, Worker
 
 SLOW = 32  # requests for reasons, curves and events that may wait
-TRIMMED = 100  # posts after which memory that is free goes back to the system
 PATIENCE = 2.0  # seconds to finish the current work when the service stops
 T = TypeVar("T")
 
@@ -184,8 +182,8 @@ class Service:
         def take() -> dict[str, Any]:
             answer = self._posting.take(self.state.copy_for_thread(), facts, key, self._know)
             self.gauges.lag.observe(time.monotonic() - arrived)
-            if answer["position"] % TRIMMED == 0:
-                self._posts.run(trim)
+            if answer["position"] % trimming.POSTS == 0:
+                self._posts.run(trimming.trim)
             return answer
 
         return self._posts.run(take)

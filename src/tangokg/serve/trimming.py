@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 
+POSTS = 25  # after which it is worth 13 ms
+
 
 def trim() -> None:
     """Trim the heap (Linux only). Posts replace large arrays in several threads, so free memory between blocks adds up.
