@@ -105,7 +105,7 @@ def measure_state(forecaster: Forecaster) -> Figures:
     target = torch.linspace(first, size - 1, min(SAMPLED, size - first)).round().long()
     turns = []
     with answering(model):
-        for index in target if isinstance(model, Tango) else ():
+        for index in target if isinstance(model, Tango) and model.settings.ode else ():
             encoded = model.encode(timeline, windows_at(timeline, index[None]))
             cosine = torch.cosine_similarity(encoded.states.touched.double(), encoded.start.double())
             turns.append(float(1 - cosine.mean()))

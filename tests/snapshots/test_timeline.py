@@ -94,7 +94,7 @@ def test_the_leading_snapshots_are_those_of_the_facts_before_and_share_their_col
     timeline = build_timeline(facts)
     for number, t in [*enumerate(timeline.t.tolist()), (len(timeline), 1e9)]:
         view, alone = timeline.leading(number), build_timeline(facts.before(t))
-        for column in (f.name for f in fields(Timeline)):
+        for column in (f.name for f in fields(Timeline) if f.name != "vocab"):
             assert torch.equal(torch.as_tensor(getattr(view, column)), torch.as_tensor(getattr(alone, column))), column
         assert view.s.data_ptr() == timeline.s.data_ptr() or not len(view.s)
         assert view.derive(len) == number, "nothing derived from the whole stands in a part"

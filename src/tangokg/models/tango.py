@@ -164,8 +164,7 @@ class Tango(Model):
         new = captured = None
         if seen is not None:
             prototype = grow(self.prototype, timeline.num_relations, self.prior.expand(2, 1, -1))
-            names = None if self.training else self.names
-            new = find_newcomers(timeline, windows, seen, self.prior, prototype, names)
+            new = find_newcomers(timeline, windows, seen, self.prior, prototype, None if self.training else self.names)
         elif self.cuda_graphs and self.entities.is_cuda and self.shard.whole:
             captured = self._captured(timeline, moving, relations, generator)
         if captured:
@@ -200,9 +199,8 @@ class Tango(Model):
         return replace(super().held(train), question=question, edge=EDGE_BYTES * self.settings.history)
 
     def sight(self) -> Sight | None:
-        if self.settings.graphs != "own":
-            return None
-        return Sight(self.settings.history + 1 if self.settings.ode else 1)
+        snapshots = self.settings.history + 1 if self.settings.ode else 1
+        return Sight(snapshots) if self.settings.graphs == "own" else None
 
     def _with_start(self, states: States, start: Tensor) -> States:
         """Concatenate the states with the first ones, multiplied by the factor of their window: (.., 2D)."""
