@@ -30,6 +30,7 @@ from tangokg.forecast import Forecaster, load
 
 POSTS_A_STEP = 100  # of time
 RECENT = 30  # last steps whose facts are asked about and posted again
+STARTING = 15.0  # seconds until the processes that answer have loaded the run
 PATIENCE = 300.0  # seconds until the service answers, or a request does
 PARTS = {
     "forecast": "a forecast",
@@ -69,6 +70,7 @@ def measure(
             forecaster.save(folder)
         with _serving(folder, Path(place) / "journal.sqlite", device) as (port, process):
             clients_of_service = Clients(port, Material(forecaster, new))
+            time.sleep(STARTING)
             memory = {"start_bytes": _resident(process)}
             times = clients_of_service.run(clients, seconds, warm)
             memory["loaded_bytes"] = _resident(process)

@@ -1,4 +1,4 @@
-"""Processes that answer beside the service: the same answers, from the same posts, also when one of them dies."""
+"""Processes that answer for the service: the same answers, from the same posts, also when one of them dies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from serve_runs import forecasts, make_service
 from tangokg.serve import card, schemas
 from tangokg.serve.app import create_app
 from tangokg.serve.compacting import FILE
+from tangokg.serve.journal import Journal
 from tangokg.serve.process import AnsweringProcess
 from tangokg.serve.running import _bound
+from tangokg.serve.service import Service
 from tangokg.serve.settings import ServeSettings
 
 PATIENCE = 120.0  # seconds: a busy machine is slow
@@ -33,8 +36,10 @@ import sys, time
 from pathlib import Path
 from tangokg.serve.process import AnsweringProcess
 if __name__ == "__main__":
-    process = AnsweringProcess(Path(sys.argv[1]), Path(sys.argv[1]) / "none.sqlite", 1000.0)
-    process.start(lambda question, turn: None, lambda number: None)
+    process = AnsweringProcess(Path(sys.argv[1]), Path(sys.argv[2]), 1000.0)
+    process.start(None, None)
+    while not process.ready:
+        time.sleep(0.05)
     print(process._process.pid, flush=True)
     time.sleep(1000)
 """
@@ -61,7 +66,17 @@ def wait_for(happened: Callable[[], Any]) -> None:
 
 
 def wait_until_it_answers(client: TestClient, process: AnsweringProcess) -> None:
-    wait_for(lambda: forecasts(client) and process._ready)
+    wait_for(lambda: forecasts(client) and process.ready)
+
+
+def kill(process: AnsweringProcess) -> None:
+    assert process._process is not None
+    process._process.kill()
+
+
+def questions_of(service: Service, number: int) -> list[schemas.Question]:
+    example = {key: value for key, value in card.example(service.state).items() if key in ("subject", "relation")}
+    return [schemas.Question(**example)] * number
 
 
 def test_its_answers_are_those_of_a_service_by_itself(
@@ -84,50 +99,71 @@ def test_its_answers_are_those_of_a_service_by_itself(
         first, second = (one.post(f"/api/v1/{path}", json=body) for one in (client, alone))
         assert (first.status_code, first.json()) == (second.status_code, second.json())
         assert forecasts(client) == forecasts(alone)
-    assert process._ready
+    assert process.ready
 
 
 def test_the_service_answers_by_itself_until_another_process_does(
     client: TestClient, process: AnsweringProcess
 ) -> None:
     wait_until_it_answers(client, process)
-    before, first = forecasts(client), process._process.pid
-    assert first is not None
-    os.kill(first, signal.SIGKILL)
+    before, first = forecasts(client), process._process
+    kill(process)
     assert forecasts(client) == before
-    wait_for(lambda: process._process.pid != first)
+    wait_for(lambda: process._process is not first)
     wait_until_it_answers(client, process)
     assert forecasts(client) == before
 
 
-def test_questions_under_way_are_answered_when_it_dies(run: Path, process: AnsweringProcess) -> None:
+@pytest.mark.parametrize("end", [kill, AnsweringProcess.stop])
+def test_questions_under_way_are_answered_when_it_ends(
+    run: Path, process: AnsweringProcess, end: Callable[[AnsweringProcess], None]
+) -> None:
     service = make_service(run, processes=[process])
     service.start()
-    wait_for(lambda: process._ready)
-    example = {key: value for key, value in card.example(service.state).items() if key in ("subject", "relation")}
-    questions = [schemas.Question(**example)] * 200
+    wait_for(lambda: process.ready)
+    questions = questions_of(service, 200)
     expected = service.ask(questions[:1])[0].result(PATIENCE)
     futures = service.ask(questions)
-    process._process.kill()
+    end(process)
     assert [future.result(PATIENCE) for future in futures] == [expected] * len(questions)
     service.stop()
 
 
-def test_a_process_that_cannot_start_is_given_up(client: TestClient, process: AnsweringProcess) -> None:
-    wait_until_it_answers(client, process)
-    before = forecasts(client)
-    while process._thread.is_alive():
-        process._process.kill()
-        assert forecasts(client) == before
-    assert forecasts(client) == before
+def test_one_that_cannot_start_is_given_up_and_keeps_no_question_from_the_others(
+    run: Path, process: AnsweringProcess, tmp_path: Path
+) -> None:
+    broken = AnsweringProcess(tmp_path / "none", run / FILE, ServeSettings().span)
+    service = make_service(run, processes=[broken, process])
+    service.start()
+    wait_for(lambda: process.ready and not broken._thread.is_alive())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service, "worker", None)  # all are asked of the process
+        assert len({str(future.result(PATIENCE)) for future in service.ask(questions_of(service, 20))}) == 1
+    service.stop()
 
 
-def test_it_ends_with_the_service_however_that_ends(made: Path, tmp_path: Path) -> None:
+def test_a_process_that_is_stopped_while_it_starts_again_ends(run: Path, process: AnsweringProcess) -> None:
+    def instead(*_: Any) -> Future[Any]:
+        raise AssertionError
+
+    Journal(run / FILE).close()
+    process.start(instead, lambda _: None)
+    wait_for(lambda: process._process is not None)
+    process.stop()
+    assert not process._thread.is_alive()
+    assert process._process is not None
+    assert not process._process.is_alive()
+    process.stop()
+
+
+def test_it_ends_with_the_service_however_that_ends(run: Path, tmp_path: Path) -> None:
+    Journal(run / FILE).close()
     (tmp_path / "held.py").write_text(HELD)
-    words = [sys.executable, str(tmp_path / "held.py"), str(made)]
+    words = [sys.executable, str(tmp_path / "held.py"), str(run), str(run / FILE)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as service:
         assert service.stdout is not None
         pid = int(service.stdout.readline())
+        assert runs(pid)
         service.kill()
     wait_for(lambda: not runs(pid))
 
@@ -138,6 +174,21 @@ def runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+@pytest.mark.parametrize("after", [0.0, 1.0])
+def test_ctrl_c_in_a_terminal_ends_the_service_without_a_word_of_its_processes(run: Path, after: float) -> None:
+    """It is sent to all processes at once, also while they start; a second one is no more than the first."""
+    words = [sys.executable, "-m", "tangokg.cli", "serve", str(run), "--port", "0", "--device", "cpu"]
+    with subprocess.Popen([*words, "--processes", "2"], stderr=subprocess.PIPE, text=True, process_group=0) as service:
+        assert service.stderr is not None
+        while "stop with Ctrl-C" not in service.stderr.readline():
+            assert service.poll() is None
+        time.sleep(after)
+        for _ in range(2):
+            os.killpg(service.pid, signal.SIGINT)
+        assert service.stderr.read() == ""
+        assert service.wait(PATIENCE) is not None
 
 
 def test_answers_are_sent_at_once() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shlex
@@ -51,17 +50,17 @@ def examine() -> dict[str, dict[str, Any]]:
 def _machine() -> dict[str, Any]:
     import torch
 
+    from tangokg.train.devices import usable_cores
     from tangokg.train.memory import free_bytes
 
     cuda = torch.cuda.is_available()
     device = torch.device("cuda" if cuda else "cpu")
     free, on_device = free_bytes(torch.device("cpu")), free_bytes(device) if cuda else None
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "system": platform.platform(),
         "device": f"{device} ({torch.cuda.get_device_name()})" if cuda else str(device),
         "device memory, GiB free": None if on_device is None else round(on_device / 2**30, 1),
-        "cores": usable,
+        "cores": usable_cores(),
         "threads": torch.get_num_threads(),
         "memory, GiB free": None if free is None else round(free / 2**30, 1),
     }

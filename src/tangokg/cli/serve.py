@@ -38,8 +38,8 @@ Processes = Annotated[
     typer.Option(
         min=0,
         max=64,
-        help="Processes that answer beside the one of HTTP, each with a copy of the run; by default 2 on a CPU with "
-        "several cores, else 0.",
+        help="Processes that answer questions in addition to the HTTP process, on the CPU, each with its own copy of "
+        "the run; by default 2 on a CPU with several cores, else 0.",
         show_default=False,
     ),
 ]

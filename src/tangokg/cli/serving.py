@@ -45,7 +45,8 @@ def open_page(output: Output, run: Path, kept: bool) -> None:
         output.say(f"Ask it at {url} - stop with Ctrl-C.{'' if kept else ' The run goes then; keep one with --out.'}")
         open_browser(url)
 
-    serve(run, ServeSettings(host=HOST, port=free_port(HOST, PORT), version=__version__), tell=tell)
+    settings = ServeSettings(host=HOST, port=free_port(HOST, PORT), version=__version__)
+    serve(run, settings, tell=tell, processes=None)
 
 
 def open_browser(url: str) -> None:

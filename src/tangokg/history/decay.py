@@ -32,7 +32,10 @@ def decayed_sums(occurrences: Occurrences, scale: Tensor) -> Tensor:
 
 
 def decayed_sums_at(occurrences: Occurrences, rows: Tensor, scale: Tensor) -> Tensor:
-    """(P, K) the same sums for some occurrences n, term by term: faster where few of each fact are asked for."""
+    """(P, K) the same sums for some occurrences n, term by term: faster where few of each fact are asked for.
+
+    Time and memory grow with the past of all rows together.
+    """
     i, of = expand(occurrences.first.index_select(0, occurrences.fact.index_select(0, rows)), rows + 1)
     age = occurrences.times.index_select(0, rows).index_select(0, of) - occurrences.times.index_select(0, i)
     terms = torch.exp(-age[:, None] / scale)

@@ -107,7 +107,7 @@ def _phases(stats: SeriesStatistics) -> Tensor:
 
 def _class_of(x: Tensor, borders: tuple[float, ...]) -> Tensor:
     """(M, len(borders) + 1) bool: between which borders each number lies."""
-    return torch.bucketize(x, x.new_tensor(borders))[:, None] == torch.arange(len(borders) + 1)
+    return torch.bucketize(x, x.new_tensor(borders))[:, None] == torch.arange(len(borders) + 1, device=x.device)
 
 
 def _due(stats: SeriesStatistics, reach: Tensor, step: float) -> Tensor:

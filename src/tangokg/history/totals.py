@@ -42,8 +42,8 @@ class EventTotals:
         group = entity.cpu().numpy()
         if label is not None:
             group = _role(group, *np.divmod(label.cpu().numpy(), num_relations))
-        found = look_up(self.layers, group, self.scale)
-        columns = (found.left, found.count, found.first, found.last, self.scale)
+        totals = look_up(self.layers, group, self.scale)
+        columns = (totals.left, totals.count, totals.first, totals.last, self.scale)
         left, count, first, last, scale = (torch.from_numpy(column).to(t.device) for column in columns)
         features = describe(left.to(dtype), count, first, last, t, scale, self.gap)
         return torch.where((count > 0)[:, None], features, 0.0)
@@ -92,25 +92,25 @@ def add_totals(layers: tuple[Totals, ...], new: Totals, scale: Floats) -> tuple[
 def look_up(layers: tuple[Totals, ...], group: Ids, scale: Floats) -> Totals:
     """The totals of some groups (Y,), which may repeat; a count of 0 where nothing happened."""
     size = len(group)
-    found = Totals(group, np.zeros(size, np.int64), np.zeros(size), np.zeros(size), np.zeros((size, len(scale))))
+    totals = Totals(group, np.zeros(size, np.int64), np.zeros(size), np.zeros(size), np.zeros((size, len(scale))))
     for layer in layers:
         at = np.searchsorted(layer.group, group).clip(max=len(layer) - 1)
         rows = np.flatnonzero(layer.group[at] == group)
-        at, known = at[rows], found.count[rows] > 0
+        at, known = at[rows], totals.count[rows] > 0
         first, last = layer.first[at], layer.last[at]
-        latest = np.where(known, np.maximum(found.last[rows], last), last)
+        latest = np.where(known, np.maximum(totals.last[rows], last), last)
         left = layer.left[at]
         if known.any():
-            age, other = (latest - np.where(known, x, latest) for x in (last, found.last[rows]))
-            left = left * np.exp(-age[:, None] / scale) + found.left[rows] * np.exp(-other[:, None] / scale)
-        found.left[rows] = left
-        found.first[rows] = np.where(known, np.minimum(found.first[rows], first), first)
-        found.last[rows] = latest
-        found.count[rows] += layer.count[at]
-    return found
+            age, other = (latest - np.where(known, x, latest) for x in (last, totals.last[rows]))
+            left = left * np.exp(-age[:, None] / scale) + totals.left[rows] * np.exp(-other[:, None] / scale)
+        totals.left[rows] = left
+        totals.first[rows] = np.where(known, np.minimum(totals.first[rows], first), first)
+        totals.last[rows] = latest
+        totals.count[rows] += layer.count[at]
+    return totals
 
 
-def _concatenate(parts: tuple[Totals, ...] | list[Totals]) -> Totals:
+def _concatenate(parts: tuple[Totals, ...]) -> Totals:
     columns = zip(*((x.group, x.count, x.first, x.last, x.left) for x in parts), strict=True)
     return Totals(*(np.concatenate(part) for part in columns))
 

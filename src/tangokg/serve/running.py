@@ -16,7 +16,7 @@ from tangokg.errors import ConfigError
 from tangokg.forecast import load
 from tangokg.serve.app import create_app
 from tangokg.serve.compacting import FILE
-from tangokg.serve.process import AnsweringProcess, number_by_rule
+from tangokg.serve.process import AnsweringProcess, default_processes
 from tangokg.serve.service import Service
 from tangokg.serve.settings import ServeSettings
 from tangokg.train.devices import device_of
@@ -37,18 +37,19 @@ def serve(
     device: str = "auto",
     tell: Callable[[str], None] = lambda url: None,
     beside: Path | None = None,
-    processes: int | None = None,
+    processes: int | None = 0,
 ) -> None:
     """Answer until the process is told to stop (Ctrl-C, SIGTERM); the run folder is ours until then.
 
     ``tell`` is given the address when it answers. ``beside`` is a second run to compare with, which is only read.
-    ``processes`` answer questions beside this one; none given: by rule.
+    ``processes`` answer questions in addition to this one (None: by rule). They import the main module of the program,
+    which must therefore be guarded by ``if __name__ == "__main__":``.
     """
     with owning_existing(run), _bound(settings) as listener:
         second = None if beside is None else (load(beside, device), beside)
         forecaster, path = load(run, device), journal_of(run, journal)
         if processes is None:
-            processes = number_by_rule(device_of(forecaster.model))
+            processes = default_processes(device_of(forecaster.model))
         answering = [AnsweringProcess(run, path, settings.span) for _ in range(processes)]
         service = Service(forecaster, settings, run, path, second, answering)
         logging.getLogger("tangokg").setLevel(logging.ERROR)  # warnings go to those who ask
@@ -65,8 +66,12 @@ def serve(
         )
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         url = f"http://{host}:{listener.getsockname()[1]}/"
-        with suppress(KeyboardInterrupt):  # Ctrl-C is how it is stopped; raised again after all has ended
-            _Server(config, service, lambda: tell(url)).run([listener])
+        try:
+            with suppress(KeyboardInterrupt):  # Ctrl-C is how it is stopped; raised again after all has ended
+                _Server(config, service, lambda: tell(url)).run([listener])
+        finally:
+            for process in answering:  # a second Ctrl-C skips what ends the service
+                process.stop()
 
 
 def _bound(settings: ServeSettings) -> socket.socket:

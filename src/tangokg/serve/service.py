@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -52,7 +53,7 @@ class Service:
         self.names, self.hub, self.gauges = Names(self.state), Hub(), Gauges()
         self.gauges.position.set(self.state.position)
         self._posting = Posting(settings, self._journal, self.names, self.hub, self.gauges)
-        self._processes = processes
+        self._processes, self._turns = processes, count()
         self.worker: Worker[schemas.Question] = Worker(self._answer, "tangokg-model")
         self._slow: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-slow")
         self._posts: Worker[schemas.Question] = Worker(self._answer_slowly, "tangokg-posts")
@@ -97,9 +98,11 @@ class Service:
 
     def _pass_on(self, question: schemas.Question, turn: Turn) -> Future[Any]:
         """To the process with the fewest questions, or to our own thread."""
-        if not self._processes:
+        ready = [process for process in self._processes if process.ready]
+        if not ready:
             return self.worker.ask(question, turn)
-        process = min(self._processes, key=lambda process: process.load)
+        first = next(self._turns) % len(ready)  # among those with equally few
+        process = min(ready[first:] + ready[:first], key=lambda process: process.waiting)
         return process.ask(question, turn, self.state.position)
 
     def ask(self, questions: Sequence[schemas.Question]) -> list[Future[Any]]:

@@ -60,15 +60,19 @@ def device_of(model: nn.Module) -> torch.device:
     return next((tensor.device for tensor in chain(model.parameters(), model.buffers())), torch.device("cpu"))
 
 
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def name_of(device: torch.device) -> str:
     """The name of a device: the GPU's name, or the CPU's model and its number of usable cores."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return f"{model or platform.machine()}, {counted(cores, 'core')}"
+    return f"{model or platform.machine()}, {counted(usable_cores(), 'core')}"
 
 
 class Loss(nn.Module):
