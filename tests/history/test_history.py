@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from conftest import R, all_queries, equal, make_timeline
+from conftest import N, R, all_queries, equal, make_timeline, make_vocab
 from tangokg.history import meetings_of, occurrences_of, past_of
 from tangokg.history.decay import decayed_sums, decayed_sums_at
 from tangokg.history.occurrences import acts_of, uses_of
 from tangokg.history.partners import Partners, find_partners
 from tangokg.history.statistics import NUM_STATISTICS, SCALES, TIME_CODE, count, statistics, time_code
-from tangokg.snapshots.timeline import Timeline
+from tangokg.quads.clock import Clock
+from tangokg.quads.values import Quadruples
+from tangokg.snapshots.timeline import Timeline, build_timeline
 from tangokg.snapshots.windows import windows_at
 
 ORDERS = {"facts": occurrences_of, "meetings": meetings_of, "acts": acts_of, "uses": uses_of}
@@ -40,6 +43,14 @@ def group(name: str, s: int, r: int) -> int:
 def partners_at(timeline: Timeline, target: list[int]) -> Partners:
     windows = windows_at(timeline, torch.tensor(target))
     return find_partners(timeline, windows, all_queries(len(target)), GAP)
+
+
+def test_the_last_object_of_a_group_is_not_the_first_of_the_next() -> None:
+    last = N - 1
+    s, r, o, t = np.array([[0, 1], [0, 0], [last, 0], [0, 0]])
+    timeline = build_timeline(Quadruples(s, r, o, t, make_vocab(), Clock("step")))
+    meetings = meetings_of(timeline)
+    assert list(zip(meetings.pair.tolist(), meetings.o.tolist(), strict=True)) == [(0, 1), (0, last), (1, 0), (last, 0)]
 
 
 @pytest.mark.parametrize("name", ORDERS)

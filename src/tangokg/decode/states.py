@@ -21,6 +21,7 @@ from tangokg.snapshots.windows import Queries
 ALIGNED = {"cpu": 1, "cuda": 8}  # of which the number of columns is a multiple
 EVEN = 16  # the same where processes divide the columns
 MATRICES = 2  # of (B, N) at once in the loss: the scores, and those of touched entities
+FEW = 8  # queries
 COLUMN_COST = 8  # of replacing one score, in numbers of written states
 STATE_BYTES = {"cpu": 0, "cuda": 2**30}  # of states written out at once; on a CPU one window's stay in the cache
 
@@ -195,7 +196,9 @@ class _Written(NamedTuple):
 
 def _logits(query: Tensor, base: Tensor, touched: Tensor, layout: _Layout) -> Tensor:
     if layout.groups is None:
-        logits = ((query * layout.scale) @ base.T).to(base.dtype)  # (B, N); autocast may multiply in half precision
+        scaled, few = query * layout.scale, base.device.type == "cpu" and len(query) <= FEW
+        logits = (base @ scaled.T).T if few else scaled @ base.T  # the first is twice as fast for two rows
+        logits = logits.to(base.dtype)  # (B, N); autocast may multiply in half precision
         for part in layout.parts:
             products = (query[part.queries] @ touched[part.rows].T).to(base.dtype)  # (B_w, M_w)
             logits[part.queries].index_copy_(1, layout.entity(part), products)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
 
 from tangokg.serve import looking, responses, schemas
 from tangokg.serve.failures import Refused
@@ -55,7 +56,7 @@ def reading(service: Service) -> APIRouter:
 
     @router.post("/forecast", **telling(responses.Forecast))
     async def forecast(question: schemas.Question) -> Any:
-        return (await _ask(service, [question]))[0]
+        return JSONResponse((await _ask(service, [question]))[0])  # it is JSON: nothing to convert
 
     @router.post("/forecasts", **telling(responses.Forecasts))
     async def forecasts(request: schemas.Questions) -> dict[str, Any]:
