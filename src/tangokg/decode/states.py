@@ -197,7 +197,7 @@ class _Written(NamedTuple):
 def _logits(query: Tensor, base: Tensor, touched: Tensor, layout: _Layout) -> Tensor:
     if layout.groups is None:
         scaled, few = query * layout.scale, base.device.type == "cpu" and len(query) <= FEW
-        logits = (base @ scaled.T).T if few else scaled @ base.T  # the first is twice as fast for two rows
+        logits = (base @ scaled.T).T.contiguous() if few else scaled @ base.T  # the first is twice as fast for two
         logits = logits.to(base.dtype)  # (B, N); autocast may multiply in half precision
         for part in layout.parts:
             products = (query[part.queries] @ touched[part.rows].T).to(base.dtype)  # (B_w, M_w)
